@@ -45,6 +45,9 @@ def main(out: Path, every: bool) -> None:
             "failed",
         ):
             time.sleep(0.5)
+        running.ask("POST", f"/api/p/{project}/tradeoff", {"stand_in": ""})
+        while running.ask("GET", f"/api/p/{project}/tradeoff")["jobs"][0]["status"] not in ("finished", "failed"):
+            time.sleep(0.5)
         looks = [("light", 1280)] if not every else [("light", 1280), ("dark", 1280), ("light", 1600), ("dark", 1600)]
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
@@ -84,6 +87,7 @@ def draw(browser, running, project, out, scheme, width, mark, only=()):
     page.wait_for_selector("#stages td")
     page.wait_for_timeout(2500)
     take("plan")
+    take("tradeoff", scroll="#trade")
     take("explorer", scroll=".explore")
     page.goto(f"{running.origin}/p/{project}/run")
     if not only and scheme == "light" and width == 1280:
@@ -92,11 +96,13 @@ def draw(browser, running, project, out, scheme, width, mark, only=()):
         page.wait_for_selector(".job[data-status=running]", timeout=120_000)
     take("run")
     page.goto(f"{running.origin}/p/{project}/release")
+    page.wait_for_selector("html[data-reported]", state="attached", timeout=120_000)
     take("release")
     page.goto(f"{running.origin}/p/{project}/compare")
     page.wait_for_timeout(300)
     take("compare")
     if not only:
+        page.click("#scores > summary")
         figure = page.locator("figure", has_text="Coefficients").last
         figure.scroll_into_view_if_needed()
         figure.screenshot(path=out / f"studio-coefficients{mark}.png")

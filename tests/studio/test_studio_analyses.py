@@ -4,7 +4,7 @@ import json
 import uuid
 
 import pytest
-from test_studio_browser import fresh, serious
+from test_studio_browser import fresh, open_step, serious
 
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Schema
@@ -87,12 +87,14 @@ def test_from_a_formula_to_its_result_in_a_browser(rooms, visit):
     page.goto(f"{rooms.origin}/p/{project}/plan")
     page.wait_for_selector("#stages td")
     assert page.is_hidden("#forecast-box")
+    open_step(page, "analyses")
     page.fill("#analyses", "log(pay) ~ sexx")
     page.wait_for_selector("#analyses-says:has-text(\"names 'sexx'\")")
     page.fill("#analyses", NARROW)
     page.wait_for_selector("#forecasts td:has-text('sex[T.M]')")
     assert page.inner_text("#analyses-says") == ""
     page.wait_for_selector("#stages td:has-text('planned analyses')")
+    open_step(page, "budget")
     page.fill("#amount", "0.01")
     page.wait_for_selector("#forecasts .error:has-text('Hopeless: log(pay)')")
     findings = serious(page)
@@ -113,8 +115,9 @@ def test_from_a_formula_to_its_result_in_a_browser(rooms, visit):
     assert findings == []
     # Synthetic rows carry it.
     assert json.loads((folder / "card.json").read_text())["analyses"] == [{"formula": GAP, "width": 0.3}]
+    page.click("text=files, one by one")
     with page.expect_download() as got:
-        page.click("text=results.json")
+        page.click(".files a:has-text('results.json')")
     assert json.loads(got.value.path().read_text())["results"][0]["formula"] == GAP
 
 

@@ -10,6 +10,7 @@ import re
 import statistics
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,11 @@ def serious(page) -> list[str]:
         for v in found.response["violations"]
         if v["impact"] in ("serious", "critical")
     ]
+
+
+def open_step(page, name: str) -> None:
+    """Open one decision of the Plan page; the one before closes."""
+    page.click(f"#step-{name} > summary")
 
 
 def until(page, holds: str) -> None:
@@ -123,11 +129,15 @@ def test_the_whole_journey(studio, visit, tmp_path):
     page.fill("#amount", "0.75")
     page.wait_for_selector("#sentence:has-text('spends ε = 0.75 of the ε = 2 granted')")
     assert "employee_id per year, at most 1 row" in page.inner_text("#sentence")
+    assert page.is_hidden("input[value=loglinear]"), "one decision at a time"
+    open_step(page, "method")
+    assert page.is_hidden("#amount")
     assert page.is_checked("input[value=loglinear]")
     page.click("input[value=forest]")
     page.wait_for_selector("#stages td:has-text('tree')")
     page.click("input[value=loglinear]")
     page.wait_for_selector("#stages td:has-text('effect')")
+    findings += serious(page)
 
     # the run
     page.click("text=Go on to the run")
@@ -140,18 +150,30 @@ def test_the_whole_journey(studio, visit, tmp_path):
     findings += serious(page)
     page.click("text=See it")
     page.wait_for_url("**/release/*")
-    page.wait_for_selector("#show-report")
+    # the picture comes first, the report below, the card is opened and not downloaded
+    page.wait_for_selector("#first-picture figure svg", timeout=120_000)
     assert "ε = 0.75" in page.inner_text(".lead")
-    assert page.locator("main table").first.locator("tbody tr").count() == 12
+    assert page.locator("#rows tbody tr").count() == 12
+    assert page.locator("#report-here table").count()
+    page.click("#whole-card summary")
+    page.wait_for_selector("#card:has-text('neighbours')")
     page.click("#verify")
     page.wait_for_selector("#verified:has-text('Whole')")
-    page.click("#show-report")
-    page.wait_for_selector("#report-here figure svg", timeout=120_000)
+    page.click("text=files, one by one")
     with page.expect_download() as got:
-        page.click("text=synthetic-1.parquet")
+        page.click(".files a:has-text('synthetic-1.parquet')")
     kept = Path(got.value.path()).read_bytes()
     (release,) = (work / "releases").iterdir()
     assert kept == (release / "synthetic-1.parquet").read_bytes()
+    with page.expect_download() as got:
+        page.click("text=Everything as one zip")
+    with zipfile.ZipFile(got.value.path()) as whole:
+        inside = {name.partition("/")[2]: whole.read(name) for name in whole.namelist()}
+        assert {entry.date_time for entry in whole.infolist()} == {(1980, 1, 1, 0, 0, 0)}, "no time of writing"
+    assert inside == {p.relative_to(release).as_posix(): p.read_bytes() for p in release.rglob("*") if p.is_file()}
+    page.click("button[data-copy=citation]")
+    cited = page.evaluate("navigator.clipboard.readText()")
+    assert cited.startswith("Synthetic data in place of personnel. Differentially private release, ε = 0.75")
     assert page.locator(".band").count() == 0
     findings += serious(page)
 
@@ -169,6 +191,8 @@ def test_the_whole_journey(studio, visit, tmp_path):
     )
     page.click("text=Look at the authentic rows")
     page.wait_for_url("**/compare/*", timeout=240_000)
+    page.wait_for_selector("#pick button")
+    page.click("#scores > summary")
     page.wait_for_selector(".report figure svg")
     assert page.locator("text=Can a classifier tell them apart?").count()
     assert page.locator("figure:has-text('Coefficients')").count()
@@ -365,11 +389,18 @@ def test_a_hundred_columns_by_keyboard_alone(shared, visit):
 
 
 def test_explorer_says_what_the_command_says(shared, visit):
-    project = shared.project(grant=None)
+    project = shared.project()
+    shared.choose(project)
     page = visit()
     fresh(shared, page)
     page.goto(f"{shared.origin}/p/{project}/plan")
+    page.wait_for_selector("#stages td")
+    assert page.is_hidden("#explore"), "only for methods with leaves"
+    open_step(page, "method")
+    page.click("input[value=forest]")
+    page.wait_for_selector("#x-tied:has-text('this plan')")
     until(page, "document.getElementById('x-least').dataset.least")
+    assert "both sides" in page.inner_text("#x-kind-says")
     ran = {}
     for p0, lam, width, kind, law in (
         ("0.25", "0.4", "0.05", "sym", "continuous"),

@@ -5,7 +5,7 @@ import uuid
 import pyarrow.csv as csv
 import pytest
 import yaml
-from test_studio_browser import fresh, serious
+from test_studio_browser import fresh, open_step, serious
 
 from dipsmith.examples import personnel
 from dipsmith.synthesis.release import Release
@@ -87,6 +87,7 @@ def test_files_are_chosen_in_a_browser(three, visit):
     fresh(three, page)
     page.goto(f"{three.origin}/p/{project}/plan")
     page.wait_for_selector("#stages td")
+    open_step(page, "files")
     assert page.is_hidden("#onto-map")
     page.select_option("#onto", "bd.csv")
     page.wait_for_selector("#files-says:has-text('pay')")

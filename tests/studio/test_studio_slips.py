@@ -108,7 +108,8 @@ def test_a_refused_choice_shows_nothing_of_the_one_before(shared, visit):
     assert all(now < then or then == 100 for now, then in zip(page.evaluate(bars), before, strict=True)), "one scale"
     assert ".." not in page.inner_text("#warnings")
     page.fill("#amount", "much")
-    page.wait_for_selector("#sentence.error:has-text('must be a number above 0')")
+    page.wait_for_selector("#amount-says:has-text('must be a number above 0')")
+    assert page.inner_text("#sentence") == ""
     assert page.is_hidden("#outcome")
     assert page.inner_text("#command") == ""
     page.fill("#amount", "0.5")
@@ -116,6 +117,20 @@ def test_a_refused_choice_shows_nothing_of_the_one_before(shared, visit):
     page.select_option("#currency", "rho")
     page.wait_for_selector("#sentence.error")
     assert "= 0 " not in page.inner_text("#figures")
+    page.select_option("#currency", "epsilon")
+    page.wait_for_selector("#stages td:visible")
+    assert "--" not in page.inner_text("main"), "the page's own words"
+    page.click("#step-protected > summary")
+    page.fill("#rows", "many")
+    page.wait_for_selector("#rows-says:has-text('is no number of rows')")
+    assert page.is_hidden("#outcome")
+    page.fill("#rows", "")
+    page.wait_for_selector("#errors p:has-text('State the number of rows')")
+    page.fill("#rows", "300")
+    page.wait_for_selector("#columns td:has-text('age')")
+    page.fill("#seek", "sex")
+    page.wait_for_selector("#columns td:has-text('age')", state="detached")
+    assert page.locator("#columns tbody tr").count() == 1
     assert serious(page) == []
 
 
@@ -142,3 +157,32 @@ def test_an_amount_is_explained_where_it_is_chosen(shared, visit):
     assert page.inner_text("#before").startswith(f"ε = {spent:g} was" if spent else "Nothing was spent")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert serious(page) == []
+
+
+def test_the_explorer_says_where_its_scale_ends(shared):
+    """A band that is flat at the edge of the picture would look like an answer."""
+    flat, whole = (
+        shared.client.get("/interval.svg", params={"p0": "0.5", "lam": lam, "n": "25"}).text for lam in ("0.05", "2")
+    )
+    assert "beyond ± 40 points: the scale ends here" in flat
+    assert "scale ends here" not in whole
+
+
+def test_a_zip_holds_the_release_and_follows_no_link(tmp_path):
+    import zipfile
+
+    from dipsmith.studio.archive import archive, files_of
+
+    release, store = tmp_path / "release", tmp_path / "store"
+    (release / "metadata").mkdir(parents=True)
+    store.mkdir()
+    (release / "card.json").write_text("{}")
+    (release / "metadata" / "ddi.xml").write_text("<a/>")
+    (tmp_path / "private.csv").write_text("secret")
+    (release / "leak.csv").symlink_to(tmp_path / "private.csv")
+    assert files_of(release) == ["card.json", "metadata/ddi.xml"]
+    made = archive(release, store)
+    with zipfile.ZipFile(made) as whole:
+        assert whole.namelist() == ["release/card.json", "release/metadata/ddi.xml"]
+    assert made.stat().st_mode & 0o077 == 0
+    assert [p.name for p in store.iterdir()] == ["release.zip"]

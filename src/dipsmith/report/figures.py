@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -221,7 +222,8 @@ def curves(drawn: Sequence[tuple[str, ChartLine, Sequence[ChartLine]]], at: Floa
             axis.plot(at, ceiling.values, color=INK, linewidth=1.3)
             for j, line in enumerate(lines):
                 axis.plot(at, line.values, linestyle=DASH, color=COLOURS[j % len(COLOURS)], linewidth=1.3)
-            axis.set_title(title)
+            # broken into lines: a title that is wider than its panel would be cut
+            axis.set_title(fill(title, 26))
             axis.set_xlabel(x)
             axis.tick_params(labelbottom=True)
             axis.set_box_aspect(1)

@@ -231,7 +231,9 @@ def _band(curve: Curve) -> str:
     edges = "".join(f'<polyline {_LOOKS["edge"]} points="{edge}"/>' for edge in (up, down))
     words = f"λ = {curve.lam:g}: {curve.level:.0%} of synthetic shares"
     band = f'<polygon {_LOOKS["band"]} points="{up} {down}"/>'
-    return band + edges + _text("ink", LEFT + 10, _y(0.0) - 8, words)
+    beyond = max(h - curve.p0 for h in curve.highs) > MOST or max(curve.p0 - low for low in curve.lows) > MOST
+    end = _text("soft", LEFT + 10, TOP + 14, f"beyond ± {100 * MOST:g} points: the scale ends here") if beyond else ""
+    return band + edges + end + _text("ink", LEFT + 10, _y(0.0) - 8, words)
 
 
 def _other(curve: Curve) -> str:

@@ -19,6 +19,18 @@ BETS = {
     "replace": "on which of two rows is a person’s",
     "label": "on which of two values a person has in the private columns",
 }
+RELATIONS = {
+    "add-remove": (
+        "whether they are in the table",
+        "whether a person is in the table at all, and all that it says of them",
+    ),
+    "replace": ("all that the table says of them", "all that the table says of a person; the number of rows is public"),
+    "label": (
+        "their private columns",
+        "the private columns of a person; public columns and the number of rows are released as they are",
+    ),
+}
+"""What is hidden of a person, in a few words and in more."""
 _PRACTICE = (
     ("0.1", "one answer of a service: LinkedIn’s audience counts, 0.15 each (35 in a month)"),
     ("1", "one day of statistics: Google’s search trends of symptoms, 1.68"),

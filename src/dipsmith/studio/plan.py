@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import Field, asdict, fields, replace
 from functools import lru_cache
@@ -25,14 +26,15 @@ from dipsmith.studio.analyses import forecast, forecast_facts
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.choices import Choices, supported
 from dipsmith.studio.jobs import list_jobs
-from dipsmith.studio.meaning import BETS, meaning, practice
+from dipsmith.studio.meaning import BETS, RELATIONS, meaning, practice
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.studio.workspace import Project, Workspace
 from dipsmith.synthesis.planned import AnalysisPlan, ready_method
 from dipsmith.synthesis.public import public_facts
 
-SHOWN = 8
+SHOWN, MOST_SHOWN = 8, 200
+"""Lines of a list, and those of one that was asked to be long."""
 
 
 def show(visit: Visit) -> Screen:
@@ -53,6 +55,7 @@ def show(visit: Visit) -> Screen:
         "symbol": symbol(account.currency),
         "bar": budget_bar(account, planned=True),
         "practice": practice(),
+        "relation": RELATIONS[schema.neighbours],
         "files": [name for name in workspace.data_files() if name != project.data],
         "command": commands(workspace, project, schema, choices)["plan"],
         "state": {
@@ -70,6 +73,8 @@ def show(visit: Visit) -> Screen:
             "delta": USUAL_DELTA,
             "currency": account.currency,
             "neighbours": schema.neighbours,
+            "names": list(schema.names),
+            "words": {name: METHODS[name].summary for name in supported(schema.neighbours)},
             "agreed": [str(a) for a in schema.analyses],
             "grows": [name for name in METHODS if "public" in {f.name for f in fields(METHODS[name])}],  # type: ignore[arg-type]
         },
@@ -135,14 +140,14 @@ def answer(visit: Visit) -> Mapping[str, Any]:
     if expected is None and not problem and choices.planned(schema):
         expected = AnalysisPlan.of_tables(choices.planned(schema), schema, planned.steps, facts.rows)
     return {
-        **_plan_facts(planned),
+        **_plan_facts(planned, schema, visit.text("seek", 200), all_of_them=visit.body.get("all") is True),
         "files": trouble,
         "analyses": {"problem": "" if trouble else problem}
         if expected is None
         else {"problem": "", **forecast_facts(expected, budget)},
         "spending": spending(account, budget, schema),
         "meaning": meaning(account, budget),
-        "suggestion": asdict(suggest(schema, budget, facts.rows)),
+        "suggestion": {name: on_the_page(words) for name, words in asdict(suggest(schema, budget, facts.rows)).items()},
         "commands": commands(workspace, project, schema, choices),
     }
 
@@ -211,17 +216,22 @@ def spending(statement: Statement, budget: Budget, schema: Schema, what: str = "
     return {"sentence": sentence, "allowed": allowed, "units": units}
 
 
-def _plan_facts(found: Plan) -> dict[str, Any]:
-    errors = {}
+def _plan_facts(found: Plan, schema: Schema, seek: str = "", *, all_of_them: bool = False) -> dict[str, Any]:
+    """The plan as the page shows it: of columns and pairs those that are sought, the worst first."""
+    errors, most = {}, MOST_SHOWN if all_of_them or seek else SHOWN
+    words = seek.lower().split()
     for ways in (1, 2):
         group = [e for e in found.errors if len(e.attributes) == ways and e.how != "public"]
+        if words:
+            group = [e for e in group if all(w in " ".join(e.attributes).lower() for w in words)]
         known = sorted((e for e in group if e.tvd is not None), key=lambda e: -(e.tvd or 0.0))
         errors[str(ways)] = {
-            "worst": [e.to_dict() for e in known[:SHOWN]],
-            "more": max(0, len(known) - SHOWN),
+            "worst": [e.to_dict() | {"levels": schema[e.attributes[0]].size} for e in known[:most]],
+            "more": max(0, len(known) - most),
             "least": known[-1].tvd if known else None,
-            "unknown": sum(e.how == "unknown" for e in group),
+            "unknown": [" × ".join(e.attributes) for e in group if e.how == "unknown"][:most],
         }
+    delta = [found.delta.sentence] if found.delta else []
     steps = sorted((s for s in found.steps if s.cells), key=lambda s: -(s.cells or 0))
     return {
         "stages": [s.to_dict() for s in found.stages],
@@ -241,9 +251,20 @@ def _plan_facts(found: Plan) -> dict[str, Any]:
         "level": found.level,
         "p0": found.p0,
         "resources": found.resources.to_dict(),
-        "warnings": list(dict.fromkeys((*found.warnings, *([found.delta.sentence] if found.delta else [])))),
+        "warnings": [on_the_page(w) for w in dict.fromkeys((*found.warnings, *delta))],
         "symbol": found.budget.symbol,
     }
+
+
+def on_the_page(words: str) -> str:
+    """Words of the planner without options of the command line, which the page has as fields.
+
+    >>> on_the_page("a table suits (assuming 10,000 rows; give --rows)")
+    'a table suits (assuming 10,000 rows)'
+    >>> on_the_page("With δ = 1e-09 (--delta 1e-09) the noise would be smaller")
+    'With δ = 1e-09 the noise would be smaller'
+    """
+    return re.sub(r"(;[^;()]*--[^)]*(?=\)))|( \(--[^)]*\))", "", words)
 
 
 def export(visit: Visit) -> Download:

@@ -1,4 +1,4 @@
-"""Release: the card, the first synthetic rows, every file to download, and the releasable report."""
+"""Release: its picture, the first synthetic rows, card and report to read, and all of it as one file to send."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dipsmith.errors import DipsmithError, InputError
 from dipsmith.report.commands import command
 from dipsmith.report.content import Page
 from dipsmith.studio.accounts import account_of
+from dipsmith.studio.archive import archive, files_of
 from dipsmith.studio.fragments import fragment
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.studio.workspace import HIDDEN, Project, Workspace
+from dipsmith.synthesis.card import Card
 from dipsmith.synthesis.release import Release, read_card, read_schema, read_table, set_file
 from dipsmith.synthesis.verify import verify
 from dipsmith.synthesis.writing import digest
 
 CARD = "card.json"
 PREVIEWED = 12
-SHOWN = ("Guarantee", "Stated by the steward", "Spending")
-"""Sections of the card that the page repeats; the results of planned analyses stand above them."""
 
 
 def releases_of(workspace: Workspace, project: Project) -> dict[str, Path]:
@@ -52,7 +52,8 @@ def show(visit: Visit) -> Screen:
         return Screen("release.html", {**values, "card": None})
     folder = found[request]
     card, where = read_card(folder), workspace.relative(folder)
-    sections = tuple(s for s in card.page().sections if s.heading in SHOWN)
+    # The results of planned analyses stand at the top of the page.
+    sections = tuple(s for s in card.page().sections if s.heading != card.result_section.heading)
     values |= {
         "card": card,
         "where": where,
@@ -60,11 +61,9 @@ def show(visit: Visit) -> Screen:
         "results": fragment(Page("", (), (card.result_section,)), "").html if card.results else "",
         "sections": fragment(Page("", (), sections), "").html,
         "preview": _preview(folder),
-        "files": [
-            (p.name, p.stat().st_size, card.files.get(p.name, "")) for p in sorted(folder.iterdir()) if p.is_file()
-        ],
+        "files": [(name, (folder / name).stat().st_size) for name in files_of(folder)],
+        "citation": citation(card),
         "command": command("verify", Path(where), "--ledger", Path(workspace.ledger_name)),
-        "report_command": command("report", Path(where), "--out", "report.html"),
         "state": {"project": project.id, "request": request},
     }
     return Screen("release.html", values)
@@ -89,13 +88,27 @@ def download(visit: Visit) -> Download:
     """One file of a release, or an image of its report."""
     _, _, folder = release_of(visit)
     name = visit.path["name"]
-    names = {p.name for p in folder.iterdir() if p.is_file()}
+    names = set(files_of(folder))
     if name.startswith("image-") and name not in names:
         folder = visit.workspace.folder / HIDDEN / "reports" / digest(folder / CARD)
         names = {p.name for p in folder.glob("image-*.png")}
     if name not in names or not (folder / name).resolve().is_relative_to(folder):
         raise InputError("the release has no such file")
     return Download.of(folder / name)
+
+
+def citation(card: Card) -> str:
+    """How to cite a release: what it is, when it was made, under which guarantee, and by which request."""
+    return (
+        f"Synthetic data in place of {card.dataset}. Differentially private release, {card.guarantee}. {card.created[:10]}. "
+        f"Made with dipsmith {card.version} ({card.method}), request {card.request}."
+    )
+
+
+def packed(visit: Visit) -> Download:
+    """The whole release as one zip."""
+    _, _, folder = release_of(visit)
+    return Download.of(archive(folder, visit.workspace.private("reports", digest(folder / CARD))))
 
 
 def report(visit: Visit) -> Mapping[str, Any]:

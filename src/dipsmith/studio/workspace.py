@@ -213,5 +213,5 @@ def _inside(root: Path, path: str) -> Path:
         raise InputError("a path is missing or cannot be read; choose a file of the workspace")
     found = (root / path).resolve()
     if not found.is_relative_to(root) or found == root:
-        raise InputError(f"'{path[:80]}' leads out of the workspace; move the file there or choose another --folder")
+        raise InputError(f"'{path[:80]}' leads out of the workspace; move the file into its folder")
     return found

@@ -12,7 +12,14 @@ function query() {
   return q;
 }
 
+const KINDS = {
+  sym: 'sym: the same distance on both sides of p₀, in whole records, until it holds the level.',
+  interp: 'interp: the same, with the distance between two records interpolated, so that it holds the level exactly.',
+  equal: 'equal: as many synthetic shares below the interval as above it.',
+};
+
 function label() {
+  el('x-kind-says').textContent = KINDS[el('x-kind').value];
   el('x-p0-out').textContent = el('x-p0').value;
   el('x-lam-out').textContent = el('x-lam').value;
   el('x-n-out').textContent = n.toLocaleString('en-US');
@@ -89,6 +96,12 @@ figure.addEventListener('pointermove', (event) => {
   redraw();
 });
 for (const end of ['pointerup', 'pointercancel']) figure.addEventListener(end, () => { dragging = false; });
-document.addEventListener('change', (event) => { if (event.target.name === 'method') offer(event.target.value); });
+// Tied to the plan: its λ, until a slider is moved.
+document.addEventListener('planned', ({ detail: { lam } }) => {
+  const slider = el('x-lam');
+  el('x-tied').textContent = lam === null ? 'This plan has no λ before it is run.' : `λ = ${Number(lam.toPrecision(3))} is that of this plan.`;
+  if (lam !== null) slider.value = Math.min(Number(slider.max), Math.max(Number(slider.min), lam));
+  redraw();
+});
 el('x-n').value = Math.round(100 * Math.log(n / 25) / Math.log(200));
-redraw();
+label();

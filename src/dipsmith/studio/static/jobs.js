@@ -23,7 +23,7 @@ function buttons(parts, job, link, refresh) {
   };
   const made = [];
   if (job.can_resume) made.push(act('Go on', `/api/jobs/${job.id}/resume`), ' ');
-  if (job.can_cancel) made.push(act('Cancel, give the budget back', `/api/jobs/${job.id}/cancel`));
+  if (job.can_cancel) made.push(act(job.free ? 'Stop' : 'Cancel, give the budget back', `/api/jobs/${job.id}/cancel`));
   if (job.status === 'finished' && link(job)) made.push(node('a', { class: 'go', href: link(job) }, 'See it'));
   if (job.status === 'failed' || job.status === 'cancelled' || (job.status === 'stopped' && !job.can_resume)) made.push(act('Dismiss', `/api/jobs/${job.id}/dismiss`));
   parts.buttons.replaceChildren(...made);
@@ -36,6 +36,7 @@ function said(job) {
 
 function message(job) {
   if (job.status !== 'stopped') return job.message;
+  if (job.kind === 'rehearse') return 'Its process was ended; nothing was spent: try again.';
   if (job.kind === 'compare') return 'Its process was ended. The look stays in the log, nothing was spent, nothing half-written was left: ask again.';
   return job.can_resume
     ? 'Its process was ended before any data was read: go on without a new charge, or give the budget back.'

@@ -1,11 +1,12 @@
 import { ask, bar, el, node, number, state, table, time } from './page.js';
+import { columns, pairs } from './columns.js';
+import { show as tradeoff } from './tradeoff.js';
 
 const held = state();
 const choices = { ...held.choices, settings: { ...held.choices.settings } };
 const mark = { epsilon: 'ε', approx: 'ε', rho: 'ρ' };
 let last = null;
-// Bars of errors have one scale, whatever is planned: they move with the amount.
-const FULL = 0.25;
+let whole = false;
 const FILES = { grow: 'grow', 'grow-map': 'grow_map', 'grow-epsilon': 'grow_epsilon', onto: 'onto', 'onto-map': 'onto_map', factors: 'factors' };
 const lines = (id) => el(id).value.split('\n').map((line) => line.trim()).filter(Boolean);
 
@@ -47,6 +48,8 @@ function sketch() {
   el('grow-box').hidden = !grows;
   el('onto-box').hidden = !labels;
   el('files-box').hidden = !grows && !labels;
+  el('no-files').hidden = grows || labels;
+  told();
   el('grow-more').hidden = !el('grow').value;
   el('onto-more').hidden = !el('onto').value;
   el('factors-box').hidden = el('grow-more').hidden && el('onto-more').hidden;
@@ -65,6 +68,16 @@ function sketch() {
   const sign = held.currency === 'rho' ? 'ρ' : 'ε';
   el('figures').replaceChildren(...(held.currency ? [node('span', {}, node('b', {}, price === null ? `${mark[choices.currency]} = ${choices.amount}` : `${sign} = ${Number((units / 1e12).toPrecision(6))}`), ' this run'), node('span', {}, price === null ? (last ? `cannot be paid from a grant in ${sign}` : '…') : left < 0 ? `${Number((-left).toPrecision(6))} more than is left` : `${Number(left.toPrecision(6))} would remain`), node('span', {}, `${held.granted_units / 1e12} granted`)] : [node('span', { class: 'soft' }, 'no grant yet')]));
   if (last) stages(Number(choices.amount) / (Number(last.amount) || 1));
+}
+
+// Each step says, closed, what was chosen in it.
+function told() {
+  const sign = mark[choices.currency], files = [choices.files?.grow, choices.files?.onto].filter(Boolean);
+  el('is-budget').textContent = `${sign} = ${choices.amount}${choices.currency === 'approx' ? `, δ = ${choices.delta}` : ''}`;
+  el('is-method').textContent = held.words[choices.method] ?? choices.method;
+  el('is-files').textContent = files.join(', ') || 'none';
+  el('is-analyses').textContent = [...held.agreed, ...(choices.analyses || [])].length ? `${[...held.agreed, ...(choices.analyses || [])].length} planned` : 'nothing planned';
+  el('is-out').textContent = `${choices.sets === 1 ? 'one set' : `${choices.sets} sets, ${choices.each === 'draw' ? 'drawn from one model' : 'each made on its own'}`}, ${choices.format}`;
 }
 
 // What the amount means, moving with the slider: the most that anyone can make of a bet of 50:50.
@@ -116,13 +129,21 @@ function forecasts(found) {
 }
 
 // Nothing of the plan before stays beside a choice that was refused.
-function refuse(error) {
+function refuse(error, place = 'sentence') {
   last = null;
   el('outcome').hidden = true;
-  for (const id of ['suggestion', 'files-says', 'analyses-says', 'command']) el(id).textContent = '';
-  el('sentence').textContent = `${error.message.replace(/^./, (c) => c.toUpperCase()).replace(/\.?$/, '.')}`;
-  el('sentence').classList.add('error');
+  for (const id of ['suggestion', 'files-says', 'analyses-says', 'command', 'sentence', 'amount-says', 'rows-says']) el(id).textContent = '';
+  el(place).textContent = `${error.message.replace(/^./, (c) => c.toUpperCase()).replace(/\.?$/, '.')}`;
+  el(place).classList.add('error');
+  explore(null);
   sketch();
+}
+
+// The explorer is for methods whose leaves have a size; its λ is that of the plan.
+function explore(found) {
+  const leaves = 'n_b' in (held.settings[choices.method] || {});
+  el('explore').hidden = !leaves || !found;
+  if (leaves && found) document.dispatchEvent(new CustomEvent('planned', { detail: { lam: found.widths[0]?.lam ?? null } }));
 }
 
 function tell(found) {
@@ -133,21 +154,13 @@ function tell(found) {
   el('suggestion').textContent = found.suggestion.method === choices.method ? `Suggested, and chosen: ${found.suggestion.reason}.` : `Suggested: ${found.suggestion.method} — ${found.suggestion.reason}.`;
   el('files-says').textContent = found.files ? `${found.files}.` : '';
   forecasts(found.analyses);
-  const parts = [];
-  if (found.widths.length) {
-    parts.push(table([['labels in', false], ['cells', true], ['λ = ε/Δ', true], ['rows, median', true], ['width of a share', true]],
-      found.widths.map((w) => [w.what, number(w.leaves), number(w.lam), number(w.rows), number(w.width) + (w.shrunk ? `, together ${number(w.shrunk)}` : '')]), `Width of the ${Math.round(100 * found.level)} % interval of a label's share of ${found.p0}, each cell on its own`));
-  }
-  for (const ways of ['1', '2']) {
-    const group = found.errors[ways];
-    if (!group.worst.length) continue;
-    const more = group.more ? `; ${group.more} more, down to ${number(100 * group.least)}` : '';
-    parts.push(table([['marginal', false], ['cells', true], ['± share, points', true], ['total variation', true], ['', false], ['', false]],
-      group.worst.map((e) => [e.marginal.join(' × '), number(e.cells), number(100 * e.share_sd), number(100 * e.tvd), bar(e.tvd / FULL, `${number(100 * e.tvd)} points`), e.how]),
-      `${ways === '1' ? 'Single columns' : 'Pairs'}, percentage points of all rows, worst first; a full bar is ${100 * FULL} or more${more}${group.unknown ? `; ${group.unknown} cannot be foreseen` : ''}`));
-  }
-  if (!parts.length) parts.push(node('p', { class: 'soft' }, found.rows === null ? 'State the number of rows to see what the noise will do to shares.' : 'Nothing can be foreseen for this method.'));
-  el('errors').replaceChildren(...parts);
+  el('amount-says').textContent = el('rows-says').textContent = '';
+  columns(found, held.names);
+  pairs(found);
+  const hidden = found.errors['1'].more + found.errors['2'].more;
+  el('more').textContent = whole ? 'show fewer' : `show ${hidden} more`;
+  el('more').hidden = !whole && !hidden;
+  explore(found);
   el('tables').replaceChildren(table([['table', false], ['cells', true], [found.symbol, true], ['noise s.d.', true]], found.tables.map((t) => [t.what, number(t.cells), number(t.cost), number(t.sd)]), found.more_tables ? `The largest; ${found.more_tables} more` : ''));
   el('cost').textContent = `${number(found.cells)} noisy numbers in all; about ${number(found.resources.memory_bytes / 1e6)} MB of memory and ${time(found.resources.seconds)}, to within a factor of two.`;
   el('warnings').replaceChildren(...found.warnings.map((w) => node('li', {}, `Note: ${w.replace(/\.?$/, '.')}`)));
@@ -161,7 +174,7 @@ async function redraw() {
   if (busy) { again = true; return; }
   busy = true;
   try {
-    const asked = JSON.stringify(choices), found = await ask('POST', `/api/p/${held.project}/plan`, { choices });
+    const asked = JSON.stringify(choices), found = await ask('POST', `/api/p/${held.project}/plan`, { choices, seek: el('seek').value, all: whole });
     // Changed meanwhile: the answer to what is chosen now follows.
     if (again || asked === JSON.stringify(choices)) tell(found);
     document.documentElement.dataset.drawn = String(Number(document.documentElement.dataset.drawn || 0) + 1);
@@ -179,18 +192,20 @@ el('choices').addEventListener('input', (event) => {
     el('amount').value = choices.amount;
   } else if (id === 'amount') {
     choices.amount = el('amount').value.trim();
-    if (Number(choices.amount) > 0) el('amount-slider').value = Math.log10(Number(choices.amount)); else { refuse(new Error(`The amount is '${choices.amount}': it must be a number above 0, such as 0.5`)); return; }
+    if (Number(choices.amount) > 0) el('amount-slider').value = Math.log10(Number(choices.amount)); else { refuse(new Error(`'${choices.amount}' is no amount: it must be a number above 0, such as 0.5`), 'amount-says'); return; }
   } else if (event.target.name === 'method') {
     choices.method = event.target.value;
     choices.settings = {};
     settings();
+    tradeoff();
   } else if (id.startsWith('s-')) return;
   choices.currency = el('currency').value;
   choices.delta = el('delta').value.trim() || '1e-9';
   choices.sets = Number(el('sets').value);
   choices.each = choices.sets > 1 ? el('each').value : null;
   const rows = el('rows').value.replace(/[ ,_]/g, '');
-  choices.rows = /^\d+$/.test(rows) ? Number(rows) : null;
+  if (rows && !/^\d+$/.test(rows)) { refuse(new Error(`'${el('rows').value}' is no number of rows: give a whole number, or nothing where it is not public`), 'rows-says'); return; }
+  choices.rows = rows ? Number(rows) : null;
   choices.format = el('format').value;
   choices.analyses = lines('analyses');
   const grows = held.grows.includes(choices.method), used = (id) => !(id.startsWith('grow') && (!grows || !el('grow').value)) && !(id.startsWith('onto') && !el('onto').value) && !(id === 'factors' && el('factors-box').hidden);
@@ -203,5 +218,25 @@ document.addEventListener('use-n-b', (event) => {
   settings();
   redraw();
 });
+document.addEventListener('choose', ({ detail }) => {
+  choices.method = detail.method;
+  choices.amount = detail.amount;
+  choices.settings = {};
+  document.querySelector(`input[name=method][value="${CSS.escape(detail.method)}"]`).checked = true;
+  fill();
+  tradeoff();
+  redraw();
+});
+let typed = null;
+el('seek').addEventListener('input', () => { clearTimeout(typed); typed = setTimeout(redraw, 200); });
+el('sort').addEventListener('change', () => { if (last) columns(last, held.names); });
+el('more').addEventListener('click', () => { whole = !whole; redraw(); });
+for (const button of document.querySelectorAll('[data-next]')) {
+  button.addEventListener('click', () => {
+    const next = el(`step-${button.dataset.next}`);
+    next.open = true;
+    next.querySelector('summary').focus();
+  });
+}
 document.documentElement.dataset.method = choices.method;
 if (mark[choices.currency]) { fill(); redraw(); }

@@ -1,4 +1,4 @@
-import { ask, complain, el, pictures, sortable, state } from './page.js';
+import { ask, complain, el, node, pictures, sortable, state } from './page.js';
 
 const held = state();
 const base = `/api/p/${held.project}/release/${held.request}`;
@@ -12,15 +12,16 @@ el('verify').addEventListener('click', async () => {
   } catch (error) { complain(error); }
 });
 
-el('show-report').addEventListener('click', async () => {
-  el('show-report').disabled = true;
-  el('show-report').textContent = 'Making the report …';
+// The picture first, the rest of the report below.
+async function report() {
   try {
     el('report-here').innerHTML = (await ask('GET', `${base}/report`)).html;
-    sortable(el('report-here'));
-    pictures(el('report-here'));
-    el('show-report').remove();
-  } catch (error) { complain(error); el('show-report').disabled = false; el('show-report').textContent = 'Show the report'; }
-});
+    const first = el('report-here').querySelector('figure');
+    el('first-picture').replaceChildren(...(first ? [first] : [node('p', { class: 'soft' }, 'This report has no picture; its tables are below.')]));
+    for (const part of [el('report-here'), el('first-picture')]) { sortable(part); pictures(part); }
+    document.documentElement.dataset.reported = 'yes';
+  } catch (error) { el('first-picture').replaceChildren(node('p', { class: 'error' }, `The report cannot be shown: ${error.message}.`)); }
+}
 sortable(el('card'));
 pictures(el('card'));
+report();

@@ -1,0 +1,64 @@
+// What the noise will do to each column: levels drawn as if all were equally common, which is all that is public, and the
+// noise of each as a whisker. The scale is the column's own share, so that whiskers shrink as the amount grows.
+import { bar, el, node, number, table } from './page.js';
+
+const SVG = 'http://www.w3.org/2000/svg';
+const BARS = 24, LOW = 20;
+// Bars of errors have one scale, whatever is planned: they move with the amount.
+const FULL = 0.25;
+const Z = 1.96;
+
+function draw(tag, attributes) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
+function whiskers(column) {
+  const count = Math.min(column.levels, BARS), step = 150 / count, reach = LOW * Z * column.share_sd * column.levels;
+  const svg = draw('svg', { class: 'whiskers', viewBox: '0 0 150 48', role: 'img', 'aria-label': `each of ${column.levels} levels is uncertain by ${number(100 * Z * column.share_sd)} points` });
+  for (let i = 0; i < count; i += 1) {
+    const x = i * step, up = Math.max(1, 46 - LOW - reach), down = Math.min(46, 46 - LOW + reach);
+    svg.append(draw('rect', { x: x + 0.1 * step, y: 46 - LOW, width: 0.8 * step, height: LOW }), draw('path', { d: `M${x + step / 2} ${up}V${down}${46 - LOW - reach > 1 ? `M${x + 0.3 * step} ${up}h${0.4 * step}` : ''}` }));
+  }
+  return svg;
+}
+
+const ORDERS = { worst: () => 0, name: (a, b) => a.marginal[0].localeCompare(b.marginal[0]), schema: null };
+
+function rest(group) {
+  const more = group.more ? `; ${group.more} more, down to ${number(100 * group.least)} points` : '';
+  const unknown = group.unknown.length;
+  return `${more}${unknown ? `; what becomes of ${group.unknown.slice(0, 5).join(', ')}${unknown > 5 ? ` and ${unknown - 5} more` : ''} cannot be foreseen` : ''}`;
+}
+
+export function columns(found, names) {
+  const group = found.errors['1'], parts = [];
+  const listed = [...group.worst], order = el('sort').value;
+  if (order === 'name') listed.sort(ORDERS.name);
+  if (order === 'schema') listed.sort((a, b) => names.indexOf(a.marginal[0]) - names.indexOf(b.marginal[0]));
+  el('whiskers-say').textContent = listed.length ? 'Bars: all levels as if they were equally common, because nothing else is public. Whiskers: where a share may land by noise alone, 95 of 100 times; one that reaches below the bar to nothing makes rare levels unreadable.' : '';
+  if (listed.length) {
+    parts.push(table([['column', false], ['levels', true], ['', false], ['each share, points', true], ['± points', true], ['rows that move, %', true], ['', false]], listed.map((c) => {
+      const equal = 1 / c.levels;
+      return [c.marginal[0], number(c.levels), whiskers(c), number(100 * equal), number(100 * Z * c.share_sd), number(100 * c.tvd), Z * c.share_sd > equal ? 'too noisy for rare levels' : c.how];
+    }), `Single columns${rest(group)}`));
+  }
+  el('columns').replaceChildren(...parts);
+}
+
+export function pairs(found) {
+  const parts = [];
+  if (found.widths.length) {
+    parts.push(table([['labels in', false], ['cells', true], ['λ = ε/Δ', true], ['rows, median', true], ['width of a share', true]],
+      found.widths.map((w) => [w.what, number(w.leaves), number(w.lam), number(w.rows), number(w.width) + (w.shrunk ? `, together ${number(w.shrunk)}` : '')]), `Width of the ${Math.round(100 * found.level)} % interval of a label's share of ${found.p0}, each cell on its own`));
+  }
+  const group = found.errors['2'];
+  if (group.worst.length) {
+    parts.push(table([['pair', false], ['cells', true], ['± share, points', true], ['rows that move, %', true], ['', false], ['', false]],
+      group.worst.map((e) => [e.marginal.join(' × '), number(e.cells), number(100 * e.share_sd), number(100 * e.tvd), bar(e.tvd / FULL, `${number(100 * e.tvd)} points`), e.how]),
+      `Pairs, the worst first; a full bar is ${100 * FULL} % or more${rest(group)}`));
+  } else if (group.unknown.length) parts.push(node('p', { class: 'soft' }, `Pairs: ${rest(group).slice(2)}.`));
+  if (!parts.length && !found.errors['1'].worst.length) parts.push(node('p', { class: 'soft' }, found.rows === null ? 'State the number of rows, under “Who is protected”, to see what the noise will do to shares.' : 'Nothing can be foreseen for this method, or nothing is called so.'));
+  el('errors').replaceChildren(...parts);
+}
