@@ -30,9 +30,7 @@ def count(
         Path | None, Option("--out", help="The file that keeps the answer; default: count-….json here.")
     ] = None,
     request: Annotated[str | None, Option("--request", help="Id of this question; it never draws twice.")] = None,
-    another_grant: Annotated[
-        bool, Option("--another-grant", help="Confirm that these rows were charged under another name before.")
-    ] = False,
+    another_grant: options.AnotherGrant = False,
     table: options.Table = None,
     encoding: options.Encoding = None,
     delimiter: options.Delimiter = None,

@@ -33,6 +33,9 @@ KnownRows = Annotated[
     int | None,
     Option("--known-rows", help="Under add-remove: how many rows FILE has, where everybody knows that; costs nothing."),
 ]
+AnotherGrant = Annotated[
+    bool, Option("--another-grant", help="Confirm that these rows were charged under another name before.")
+]
 Settings = Annotated[list[str] | None, Option("--set", help="A parameter of the method, NAME=VALUE; may be repeated.")]
 
 LEAST_WIDTH = 1e-9

@@ -114,9 +114,7 @@ def learn(
         list[str] | None, Option("--skip", help="Leave a column out (identifiers); may be repeated.")
     ] = None,
     request: Annotated[str | None, Option("--request", help="Id of this run; it never draws twice.")] = None,
-    another_grant: Annotated[
-        bool, Option("--another-grant", help="Confirm that these rows were charged under another name before.")
-    ] = False,
+    another_grant: options.AnotherGrant = False,
     of_table: Table = None,
     encoding: options.Encoding = None,
     delimiter: options.Delimiter = None,

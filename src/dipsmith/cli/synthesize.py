@@ -56,9 +56,7 @@ def synthesize(
     analysis: options.Analyses = None,
     settings: options.Settings = None,
     request: Annotated[str | None, Option("--request", help="Id of this run; it never draws twice.")] = None,
-    another_grant: Annotated[
-        bool, Option("--another-grant", help="Confirm that these rows were charged under another name before.")
-    ] = False,
+    another_grant: options.AnotherGrant = False,
     format: Annotated[str, Option("--format", help="parquet, csv, dta (Stata) or sav (SPSS).")] = "parquet",  # noqa: A002
     escape: options.Escape = False,
     table: options.Table = None,
