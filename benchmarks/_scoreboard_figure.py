@@ -11,7 +11,7 @@ def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, ep
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from dipsmith.report.canvas import COLOURS, INK, MARKS, SOFT
+    from dipsmith.report.canvas import COLOURS, INK, MARKS, SOFT, themed
 
     ended = {key: line for key, line in found.items() if key[3] == epsilon and "tvd2" in line}
     tables = list(dict.fromkeys(key[0] for key in ended))
@@ -47,3 +47,4 @@ def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, ep
             axis.set_xlabel("CPU seconds (logarithmic)")
         panels[0].set_ylabel(f"TVD of pairs, ε = {epsilon}")
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+        Path(path).write_text(themed(Path(path).read_text("utf-8")), "utf-8")

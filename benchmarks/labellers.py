@@ -502,40 +502,31 @@ def scale() -> bool:
 SHOWN = {"log-linear, planned analysis": "log-linear", "forest, default": "forest"}
 
 
-ALONE = (
-    "--ink: #1b1b1b; --soft: #5c5a55; --rule: #cfcabf; --accent: #0072b2; --second: #b84a00; --third: #00795a; "
-    "--fourth: #9c4f7f; background: #fffdf9; font-family: sans-serif"
-)
-
-
-def alone(svg: str) -> str:
-    """A figure of the report as a file of its own: what the page would tell it, it is told here."""
-    return svg.replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" style="{ALONE}" ', 1)
-
-
 def figures(results: Path, folder: Path) -> bool:
     """Draw what results are kept."""
+    from dipsmith.report.canvas import standalone
+
     for name, drawn in (("adult", drawn_losses), ("pay", drawn_pay)):
         kept_in = results / f"labellers-{name}.csv"
         if not kept_in.exists():
             print(f"  {kept_in} is missing: run the part first")
             continue
         with kept_in.open(newline="") as file:
-            (folder / f"labellers-{name}.svg").write_text(alone(drawn(list(csv.DictReader(file)))))
+            (folder / f"labellers-{name}.svg").write_text(standalone(drawn(list(csv.DictReader(file)))))
         print(f"  {folder}/labellers-{name}.svg")
     return True
 
 
 def drawn_losses(table: Sequence[dict[str, str]]) -> str:
     """Held-out log loss against ε, a panel for each target."""
-    from dipsmith.report.figures import Line, Trend, trends
+    from dipsmith.report.figures import ChartLine, Trend, trends
 
     panels = []
     for target in ("sex", "race"):
         rows = [r for r in table if r["target"] == target]
         losses = {n: np.array([float(r[n]) for r in rows]) for n in COMPARED}
-        made = [Line(n, losses[n]) for n in ("log-linear", "forest", "memo's best", "marginal")]
-        panels.append(Trend(f"{target}, against ε", Line("boosted", losses["boosted"]), made))
+        made = [ChartLine(n, losses[n]) for n in ("log-linear", "forest", "memo's best", "marginal")]
+        panels.append(Trend(f"{target}, against ε", ChartLine("boosted", losses["boosted"]), made))
     epsilons = [r["epsilon"] for r in table if r["target"] == "sex"]
     drawn = trends(epsilons, panels, "held-out log loss, nats", zero=False)
     return drawn.replace(">authentic<", ">boosted<")
@@ -543,13 +534,13 @@ def drawn_losses(table: Sequence[dict[str, str]]) -> str:
 
 def drawn_pay(table: Sequence[dict[str, str]]) -> str:
     """Coefficients over the years, a panel for each."""
-    from dipsmith.report.figures import Line, Trend, trends
+    from dipsmith.report.figures import ChartLine, Trend, trends
 
     panels = []
     for name in NAMES:
         by = {m: np.array([float(r[name]) for r in table if r["method"] == m]) for m in ("authentic", *SHOWN)}
-        lines = [Line(short, by[m]) for m, short in SHOWN.items()]
-        panels.append(Trend(name, Line("authentic", by["authentic"]), lines))
+        lines = [ChartLine(short, by[m]) for m, short in SHOWN.items()]
+        panels.append(Trend(name, ChartLine("authentic", by["authentic"]), lines))
     return trends([str(y) for y in personnel.YEARS], panels, "coefficient of log pay")
 
 

@@ -154,6 +154,20 @@ def standalone(svg: str, alternative: str = "") -> str:
     )
 
 
+def themed(svg: str) -> str:
+    """A whole SVG file in the page's colours: it follows light and dark mode, and nothing is painted behind it.
+
+    >>> made = themed('<svg viewBox="0 0 1 1"><path d="M 0 0 z" style="fill: #ffffff"/><text fill="#1b1b1b">a</text></svg>')
+    >>> made[made.index("</style>"):]
+    '</style><path d="M 0 0 z" style="fill: none"/><text fill="var(--ink)">a</text></svg>'
+    """
+    svg = re.sub(r"(<path [^>]*?style=\"fill: )#ffffff", r"\1none", svg, count=1, flags=re.DOTALL)
+    for name, (colour, _) in (*PALETTE.items(), ("paper", ("#ffffff", ""))):
+        svg = svg.replace(colour, f"var(--{name})")
+    head, rest = svg[svg.index("<svg ") :].split(">", 1)
+    return f'{svg[: svg.index("<svg ")]}{head} fill="var(--ink)"><style>{ROOT}</style>{rest}'
+
+
 def shorten(label: str, most: int) -> str:
     """A label of at most so many characters."""
     return label if len(label) <= most else label[: most - 1] + "…"
