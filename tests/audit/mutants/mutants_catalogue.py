@@ -81,6 +81,8 @@ EXACT_SUMS = (
 )
 """The sums without their noise are kept beside the agenda."""
 
+SUMS_NOISE = "tests/analyses/test_weighted_sums.py::test_noise_is_what_the_price_asks_for"
+
 MUTANTS = (
     one(
         "domain from data",
@@ -890,6 +892,48 @@ MUTANTS = (
         "    same = np.append(False, units[1:] == units[:-1]) if len(units) else np.zeros(0, dtype=bool)\n",
         "    same = np.append(False, np.ones(len(units) - 1, dtype=bool)) if len(units) else np.zeros(0, dtype=bool)\n",
         "tests/counting/test_panel_rows.py::test_whoever_joins_changes_every_table_by_at_most_max_rows",
+    ),
+    one(
+        "half the noise on sums by two labels",
+        "privacy/noisy_table.py",
+        "exact.reshape(groups, 2)[occupied, 1] + noise.sample(stream, int(occupied.sum()))",
+        "exact.reshape(groups, 2)[occupied, 1] + noise.sample(stream, int(occupied.sum())) // 2",
+        SUMS_NOISE,
+    ),
+    one(
+        "half the noise on sums by several labels",
+        "privacy/noisy_table.py",
+        "        values[occupied] = exact.reshape(groups, labels)[occupied] + drawn\n",
+        "        values[occupied] = exact.reshape(groups, labels)[occupied] + drawn // 2\n",
+        SUMS_NOISE,
+    ),
+    one(
+        "noise of weighted sums calibrated to one row's count",
+        "privacy/calibration.py",
+        "    heaviest = cells.heaviest if isinstance(cells, WeightedSums | WeightTotals) else 1\n",
+        "    heaviest = cells.heaviest if isinstance(cells, WeightTotals) else 1\n",
+        SUMS_NOISE,
+    ),
+    one(
+        "labels decide which public values of a unit count",
+        "counting/units.py",
+        "    order = np.lexsort([*reversed(fused(codes, ties)), *kinds, *reversed(fused(codes, hashed)), group])\n",
+        "    order = np.lexsort([*kinds, *reversed(fused(codes, ties)), *reversed(fused(codes, hashed)), group])\n",
+        "tests/analyses/test_weighted_sums.py::test_labels_do_not_decide_which_kinds_of_rows_count",
+    ),
+    one(
+        "an engine is asked for rows at every pass",
+        "counting/encoded.py",
+        "        self._source = HandedOver.of(source, schema.columns)\n",
+        "        self._source = source\n",
+        "tests/sources/test_sources_planned.py::test_a_row_is_counted_by_one_reading",
+    ),
+    one(
+        "weights of rows in the order of an earlier reading",
+        "synthesis/planned.py",
+        "        reading = reading.settled(curator.schema)\n",
+        "",
+        "tests/sources/test_sources_planned.py::test_rows_in_another_order_at_every_reading",
     ),
     one(
         "noise of weighted totals by one row's count",
