@@ -99,3 +99,31 @@ def test_rows_without_an_order_have_no_steps():
     unordered = replace(schema(), unit=replace(schema().unit, order=None))
     with pytest.raises(UnsupportedError, match="no panel"):
         BatchRows(source(table([])), unordered, KEY).steps()
+
+
+def test_rows_of_an_engine_are_read_once():
+    """An engine that gives its rows in another order each time: every row keeps its unit."""
+    from dipsmith.counting.pushed import rows_of
+
+    class Restless:
+        def __init__(self, rows):
+            self.rows, self.random, self.columns = rows, np.random.default_rng(2), tuple(rows.column_names)
+
+        def counter(self, *_):
+            return None
+
+        def check(self, required):
+            assert set(required) <= set(self.columns)
+
+        def batches(self, columns, progress=None):
+            mixed = self.rows.take(pa.array(self.random.permutation(self.rows.num_rows)))
+            yield from mixed.select(list(columns)).combine_chunks().to_batches()
+
+        def describe(self):
+            return "restless"
+
+    rows = careers(np.random.default_rng(8), 40)
+    steps = rows_of(Restless(table(rows)), schema(), key=KEY).steps()
+    sets = [names for size in (0, 1, 2, 3) for names in combinations(steps.schema.names, size)]
+    found = steps.count([Marginal.of(steps.schema, names) for names in sets])
+    assert all(np.array_equal(first, second) for first, second in zip(found, tables_of(rows), strict=True))

@@ -95,6 +95,7 @@ def test_what_contradicts_itself_is_refused_in_one_line(tmp_path, old, new, mess
     [
         ("name: persons", "name: persons\nunit: row", "'unit' is said of the households"),
         ("name: persons", "name: all persons", "letters, digits"),
+        ("bins: {width: 20}}", "bins: {width: 20}, role: weight}", "does not go with households"),
         ("other: child", "other: head", "other may not be the head's level"),
         ("other: child}", "missing: true}", "no missing"),
         ("name: age", "name: age (head)", "a name that lines of households need"),

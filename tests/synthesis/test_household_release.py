@@ -203,3 +203,47 @@ def test_intervals_are_refused(saved):
     assert release.supports('I(region == "north") ~ tenure').level == "not carried"
     with pytest.raises(NotCarried, match="members of one household are alike"):
         ds.fit(release, 'I(region == "north") ~ tenure')
+
+
+def test_tables_of_a_database_are_brought_together_here(tmp_path):
+    """The same bytes as from frames; rows of an engine are read once, since it promises no order."""
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(tmp_path / "town.duckdb")) as link:
+        for name, table in (("homes", HOMES), ("persons", PERSONS)):
+            link.register("given", table)
+            link.execute(f"CREATE TABLE {name} AS SELECT * FROM given ORDER BY random()")
+            link.unregister("given")
+    address = f"duckdb://{tmp_path / 'town.duckdb'}"
+    from dipsmith.sources import source
+
+    released(source(address, table="homes"), source(address, table="persons")).save(tmp_path / "0", format="csv")
+    released().save(tmp_path / "1", format="csv")
+    for name in ("synthetic-1.csv", "synthetic-1-persons.csv"):
+        assert (tmp_path / "0" / name).read_bytes() == (tmp_path / "1" / name).read_bytes()
+
+
+def test_rows_of_an_engine_are_read_once():
+    """An engine that gives its rows in another order each time: codes and keys still belong to the same rows."""
+    from dipsmith.counting.households import HouseholdRows
+    from dipsmith.sources import source
+
+    class Restless:
+        def __init__(self, table, seed):
+            self.table, self.random, self.columns = table, np.random.default_rng(seed), tuple(table.column_names)
+            self.counter = lambda *_: None
+
+        def check(self, required):
+            assert set(required) <= set(self.columns)
+
+        def batches(self, columns, progress=None):
+            mixed = self.table.take(pa.array(self.random.permutation(self.table.num_rows)))
+            yield from mixed.select(list(columns)).combine_chunks().to_batches()
+
+        def describe(self):
+            return "restless"
+
+    def lines(first, second):
+        held = HouseholdRows(first, second, small(), bytes(32)).steps().held
+        return sorted(zip(*(held[n].tolist() for n in held.names), strict=True))
+
+    assert lines(Restless(HOMES, 1), Restless(PERSONS, 2)) == lines(source(HOMES), source(PERSONS))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from dipsmith.cli.options import Json, LedgerFile, NewFolder, Table, examples, references_of
+from dipsmith.cli.options import Json, LedgerFile, MembersTable, NewFolder, Table, examples, references_of
 from dipsmith.cli.terminal import answer, progress
 
 EXAMPLES = examples(
@@ -57,6 +57,7 @@ def compare(
     members: Annotated[
         str | None, Option("--members", metavar="FILE", help="Of households: the authentic table of their members.")
     ] = None,
+    members_table: MembersTable = None,
     name: Annotated[list[str] | None, Option("--name", help="What to call a release; once per release.")] = None,
     table: Table = None,
     json: Json = False,
@@ -90,7 +91,7 @@ def compare(
             third_file=third_file,
             match_on=match_on,
             rows=rows,
-            members=members,
+            members=None if members is None else source(members, table=members_table),
             progress=show,
         )
         if show is not None:

@@ -24,6 +24,9 @@ Escape = Annotated[bool, Option("--escape-formulas", help="CSV: quote text that 
 Encoding = Annotated[str | None, Option("--encoding", help="CSV that is not UTF-8, e.g. latin-1.")]
 Delimiter = Annotated[str | None, Option("--delimiter", help="CSV: , ; tab or | (found when omitted).")]
 Table = Annotated[str | None, Option("--table", help="The table, when FILE is a database address.")]
+MembersTable = Annotated[
+    str | None, Option("--members-table", help="The table of members, when --members is a database address.")
+]
 Epsilon = Annotated[str | None, Option("--epsilon", help="Pure ε; with --delta the ε of (ε, δ).")]
 Rho = Annotated[str | None, Option("--rho", help="ρ of zero-concentrated differential privacy.")]
 Delta = Annotated[str | None, Option("--delta", help="With --epsilon: run in ρ, converted from (ε, δ).")]

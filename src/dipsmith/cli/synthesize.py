@@ -37,6 +37,7 @@ def synthesize(
     members: Annotated[
         str | None, Option("--members", metavar="FILE", help="Where FILE has households: the table of their members.")
     ] = None,
+    members_table: options.MembersTable = None,
     onto: Annotated[str | None, Option("--onto", help="Under label: another, public file to label.")] = None,
     onto_map: Annotated[
         list[str] | None,
@@ -114,7 +115,9 @@ def synthesize(
             rows=rows,
             known_rows=known_rows,
             onto=target,
-            members=None if members is None else source(members, encoding=encoding, delimiter=delimiter),
+            members=None
+            if members is None
+            else source(members, table=members_table, encoding=encoding, delimiter=delimiter),
             analyses=analysis or (),
             request=request,
             another_grant=another_grant,

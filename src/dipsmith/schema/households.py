@@ -21,6 +21,7 @@ from dipsmith.schema.attribute import Attribute
 from dipsmith.schema.domain import Categories
 from dipsmith.schema.rules import Rule
 from dipsmith.schema.steps import ABSENT
+from dipsmith.schema.weights import check_weight
 
 if TYPE_CHECKING:
     from dipsmith.schema.schema import Schema
@@ -140,6 +141,7 @@ def check_members(schema: Schema) -> None:
             f"members: name is '{people.name}', which goes into the names of files; use letters, digits, - and _, and "
             f"another name than '{schema.name}'"
         )
+    check_weight(people)
     if shared := [name for name in people.names if name in schema]:
         raise SchemaError(f"column '{shared[0]}' is in both tables; names must differ, so rename it in one of them")
     taken = {SIZE, EARLIER, *(copy(name) for copy in COPIES for name in people.names)}

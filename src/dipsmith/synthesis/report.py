@@ -259,7 +259,7 @@ def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
         Code(
             "import dipsmith as ds\n"
             'release = ds.Release.load("FOLDER")\n'
-            "release.tables[0].to_pandas()                    # the first set" + answered
+            "release.tables[0].to_pandas()                    # the first set" + _of_members(release) + answered
         ),
         *(() if formula is None else (Code(command("fit", "FOLDER", formula)),)),
         *((NOTHING,) if formula is None else ()),
@@ -272,6 +272,13 @@ def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
         "Check that the folder is whole and unchanged with: dipsmith verify FOLDER. Counts near the noise's standard "
         "deviation are not evidence of anything; combinations that schema.yaml calls impossible were never synthesised.",
     )
+
+
+def _of_members(release: Release) -> str:
+    """How the members of households are read."""
+    if release.schema.members is None:
+        return ""
+    return f'\nrelease.to_pandas(name="{release.schema.members.schema.name}")               # members of its households'
 
 
 def _cramer(table: NDArray[np.int64]) -> float:
