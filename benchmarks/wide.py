@@ -38,6 +38,7 @@ SHAPES = {
     "small": Shape(20_000, 12),
     "long": Shape(300_000, 24),
     "wide": Shape(1_000_000, 100),
+    "hundred": Shape(200_000, 100),
     "codes": Shape(300_000, 12, 100_000),
 }
 

@@ -81,7 +81,8 @@ def pairs(
     """The probabilities of every pair of attributes, in the order of `tree.sizes`.
 
     With `wanted`, only of the pairs among them and of pairs that share a clique. Of two attributes the smaller one
-    walks along the tree, since what it carries through the separators is as wide as it is.
+    walks along the tree, since what it carries through the separators is as wide as it is. Attributes of parts that share
+    nothing are independent.
     """
     rank = {name: i for i, name in enumerate(tree.sizes)}
     sought: dict[str, set[str]] = {name: set() for name in tree.sizes}
@@ -90,7 +91,7 @@ def pairs(
         sought[name].add(other)
     doors: list[list[tuple[int, Attributes]]] = [[] for _ in tree.cliques]
     for child, (parent, separator) in enumerate(zip(tree.parents, tree.separators, strict=True)):
-        if parent >= 0:
+        if separator:
             doors[child].append((parent, separator))
             doors[parent].append((child, separator))
     found: dict[tuple[str, str], Array] = {}
@@ -129,6 +130,12 @@ def pairs(
         for beyond, separator in doors[clique] if name in names else ():
             if name not in separator and sought[name] & behind(clique, beyond):
                 walk(name, clique, beyond, separator, _axes(beliefs[clique], names, (name, *separator)))
+    # What is tied by nothing is independent.
+    alone = {n: _axes(b, names, (n,)) for b, names in zip(beliefs, tree.cliques, strict=True) for n in names}
+    for name, others in sought.items():
+        for other in others:
+            if tuple(sorted((name, other), key=rank.__getitem__)) not in found:
+                keep(name, other, np.outer(alone[name], alone[other]))
     return found
 
 
