@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, get_args
 
 from dipsmith.confirm.claim import Accuracy, AgreesWithRelease, Claim, Residuals, Roc, in_words, parse_claim
 from dipsmith.errors import BudgetError, InputError, SchemaError, UsageError
-from dipsmith.privacy.budget import ZCDP, Budget, PureDP, decimal_text
+from dipsmith.privacy.budget import Budget, budget_in, decimal_text
 from dipsmith.privacy.poll import FEWEST_PARTS, MOST_PARTS
 from dipsmith.schema import markup
 from dipsmith.schema.analysis import BY
@@ -225,8 +225,7 @@ def _from_mapping(data: dict[str, Any]) -> Inquiry:
     currencies = [c for c in ("epsilon", "rho") if c in data]
     if len(currencies) != 1:
         raise UsageError("give either epsilon or rho")
-    amount = fields.text(currencies[0], 40)
-    budget: Budget = PureDP(amount) if currencies[0] == "epsilon" else ZCDP(amount)
+    budget = budget_in(currencies[0], fields.text(currencies[0], 40))
     known = fields.mapping("known")
     if known and set(known) != {"estimate", "std_error"}:
         raise UsageError("known: expected estimate and std_error")

@@ -180,6 +180,11 @@ def of_units(currency: str, units: int) -> Budget:
     return (PureDP if currency == "epsilon" else ZCDP).of_units(units)
 
 
+def budget_in(currency: str, amount: Amount) -> Budget:
+    """An amount in the named currency."""
+    return PureDP(amount) if currency == "epsilon" else ZCDP(amount)
+
+
 def budget_record(budget: Budget) -> dict[str, int]:
     """The budget as it is written in a ledger: its currency and units."""
     return {budget.currency: budget.units}

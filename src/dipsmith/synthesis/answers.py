@@ -125,11 +125,6 @@ def carries(found: Support) -> bool:
     return all(carries(part) for part in found.parts)
 
 
-def missing_for(release: Release, *columns: str) -> Gap | None:
-    """What an interval for columns together would need and the release lacks; None where all is there."""
-    return _missing(release, columns)
-
-
 def planned_references(release: Release, formula: str) -> dict[str, str]:
     """The levels that others are compared with, as they were agreed for a planned formula; none where it was not planned."""
     asked = " ".join(formula.split())
@@ -214,16 +209,17 @@ def _loses_a_term(found: Result) -> bool:
 
 def _gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
     """What the release lacks for intervals; odds of whole rows need one table of all columns, not of every two."""
-    gap = _missing(release, (asked,))
+    gap = missing_for(release, asked)
     if gap is None and release.schema.neighbours != "label" and analysis.family in ("logistic", "firth"):
-        together = _missing(release, analysis.formula.columns)
+        together = missing_for(release, *analysis.formula.columns)
         if together is not None:
             reason = f"odds need one noisy table of all columns, and {_lower(together.reason)}"
             return Gap(asked, reason, f"Ask the steward to plan it (--analysis {quoted(asked)})")
     return gap
 
 
-def _missing(release: Release, asked: Sequence[str]) -> Gap | None:
+def missing_for(release: Release, *asked: str) -> Gap | None:
+    """What an interval for a formula, or for columns together, would need and the release lacks; None where all is there."""
     if not release.models:
         return None  # it cannot be run again either, and says so
     try:
@@ -242,12 +238,10 @@ def _missing(release: Release, asked: Sequence[str]) -> Gap | None:
         return None
     weakest = next((p for p in found.parts if not carries(p)), found)
     told = found if found.level == "not carried" else weakest
-    reason = told.reason if told.level == "not carried" or told.in_rows else _not_in_rows(told)
+    reason = told.reason
+    if told.level != "not carried" and not told.in_rows:
+        reason = f"a noisy table holds {told.asked}, but the synthetic rows follow it badly. {reason}"
     return Gap(found.asked, reason, found.ask or weakest.ask)
-
-
-def _not_in_rows(found: Support) -> str:
-    return f"a noisy table holds {found.asked}, but the synthetic rows follow it badly. {found.reason}"
 
 
 def _lower(sentence: str) -> str:

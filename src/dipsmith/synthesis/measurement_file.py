@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dipsmith.estimation.measured_table import Kind, MeasuredTable, labels_within
-from dipsmith.privacy.budget import ZCDP, Budget, PureDP, decimal_text
+from dipsmith.privacy.budget import budget_in, decimal_text
 from dipsmith.schema import Condition, Conditions, Schema
 from dipsmith.synthesis.exit import Exit
 from dipsmith.synthesis.writing import damage
@@ -187,7 +187,7 @@ def _read(held: pa.Table, schema: Schema) -> MeasuredTable:
         noisy=held.column("variance").to_numpy() > 0 if facts["table_variance"] > 0 else np.ones(len(values), bool),
         variance=facts["table_variance"],
         law=facts["law"],
-        budget=_budget(facts["currency"], facts["budget"]),
+        budget=budget_in(facts["currency"], facts["budget"]),
         demands=partial(_conditions, held, attributes, schema),
         in_group=in_group,
         totals=_totals(held, size // in_group) if in_group else None,
@@ -196,10 +196,6 @@ def _read(held: pa.Table, schema: Schema) -> MeasuredTable:
         weight=facts["weight"] or "",
         within=labels_within(facts["block"], schema),
     )
-
-
-def _budget(currency: str, amount: str) -> Budget:
-    return PureDP(amount) if currency == "epsilon" else ZCDP(amount)
 
 
 def _totals(held: pa.Table, groups: int) -> NDArray[np.int64]:
