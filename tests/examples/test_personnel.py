@@ -145,3 +145,19 @@ def test_write(tmp_path: Path) -> None:
     text = pyarrow.csv.read_csv(tmp_path / "demo" / "personnel.csv")
     assert text.num_rows == 800
     assert text.column_names[0] == "employee_id"
+
+
+def test_careers_described_as_a_panel(tmp_path: Path) -> None:
+    truth = personnel.write_panel(tmp_path, 400, range(2008, 2012), seed=3)
+    made = Schema.read(tmp_path / "panel.yaml")
+    assert made == personnel.panel_schema(range(2008, 2012))
+    assert made.unit.order == "year"
+    frame = pyarrow.parquet.read_table(tmp_path / "panel.parquet").to_pandas()
+    assert (frame.groupby("employee_id")[["sex", "race", "education"]].nunique() == 1).all(axis=None)
+    stays = frame.merge(frame.assign(year=frame.year - 1), on=["employee_id", "year"], suffixes=("", "_next"))
+    rank = {"none": 0, "leader": 1, "supervisor": 2}
+    raised = stays.supervisory_next.map(rank).astype(int) - stays.supervisory.map(rank).astype(int)
+    assert set(raised) == {0, 1}
+    from_none = raised[stays.supervisory == "none"].mean()
+    assert abs(from_none - truth.promoted[0]) < 6 * (truth.promoted[0] / (stays.supervisory == "none").sum()) ** 0.5
+    assert frame.pay.between(made["pay"].domain.minimum, made["pay"].domain.maximum).mean() > 0.999

@@ -223,6 +223,8 @@ def _show(planned: Plan) -> None:
     if planned.sets > 1:
         how = "the questions are asked once per set" if planned.each == "split" else "drawn from one model"
         say(f"{planned.sets} sets: {how}")
+    if planned.life:
+        say(planned.life)
     if planned.person_total is not None:
         say(planned.person_total.sentence)
     if planned.delta is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import floor, log10
 from typing import Final
 
 import numpy as np
@@ -88,7 +89,8 @@ def rake(codes: Codes, weights: Floats, totals: Sequence[NoisyTotals]) -> Floats
         if np.abs(weights - before).max() <= CLOSE * high:
             break
     unit = 1.0 if domain.whole else max(step, domain.step or 0.0)
-    return np.asarray(np.clip(np.rint(weights / unit) * unit, low, high), np.float64)
+    decimals = max(0, -floor(log10(unit)))
+    return np.asarray(np.clip(np.round(np.rint(weights / unit) * unit, decimals), low, high), np.float64)
 
 
 def _grand_total(totals: Sequence[NoisyTotals], model: float) -> float:

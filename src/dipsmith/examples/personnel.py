@@ -307,6 +307,37 @@ def career_schema(years: Sequence[int] = CAREER_YEARS) -> Schema:
     return Schema.from_dict({**plain, "name": "careers", "unit": unit, "fields": shared})
 
 
+def panel_schema(years: Sequence[int] = CAREER_YEARS) -> Schema:
+    """Describe the careers as a panel, all of it private: what is protected is a person over all years.
+
+    Pay is cut into bins of a tenth, about twice a usual raise; sex, race and education are theirs for life.
+    """
+    pay = [10_000, *(round(12_000 * 1.1**i, -2) for i in range(30)), 250_000]
+    described = schema(years).to_dict()
+    fields: Any = described["fields"]
+    kept = {field["name"]: {k: v for k, v in field.items() if k != "role"} for field in fields}
+    kept["pay"] = {"name": "pay", "type": "number", "bins": {"edges": pay, "law": "log"}}
+    fixed = [{**kept[name], "fixed": True} for name in ("sex", "race", "education")]
+    changing = [kept[name] for name in ("year", "age", "agency", "supervisory", "pay")]
+    return Schema.from_dict(
+        {
+            "name": "panel",
+            "unit": {"column": "employee_id", "max_rows": len(years), "order": "year"},
+            "neighbours": "add-remove",
+            "fields": [*changing, *fixed],
+        }
+    )
+
+
+def write_panel(
+    folder: str | Path, rows_per_year: int = 2_500, years: Sequence[int] = CAREER_YEARS, *, seed: int = 0
+) -> CareerTruth:
+    """Write panel.parquet and panel.yaml into a folder: the careers, described as a panel."""
+    table, truth = simulate_careers(rows_per_year, years, seed)
+    write_example(folder, table, panel_schema(years))
+    return truth
+
+
 def write_careers(folder: str | Path, rows_per_year: int = 2_500, *, seed: int = 0) -> CareerTruth:
     """Write careers.parquet and careers.yaml into a folder."""
     table, truth = simulate_careers(rows_per_year, seed=seed)

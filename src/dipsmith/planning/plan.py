@@ -75,6 +75,7 @@ class Plan:
     smears: tuple[str, ...] = ()  # what bins will do to means, quantiles and spikes
     path_shares: tuple[PathShares, ...] = ()  # how often each column is asked before a label is drawn
     delta: DeltaOffer | None = None  # under pure ε: what a tiny δ would buy
+    life: str = ""  # what a unit of a panel pays over all its periods, in words
     person_total: PersonTotal | None = None  # where the unit is a person in one period
 
     @property
@@ -106,6 +107,7 @@ class Plan:
             "memory_bytes": self.resources.memory,
             "seconds": self.resources.seconds,
             "resources": self.resources.to_dict(),
+            **({} if not self.life else {"life": self.life}),
             "stages": [stage.to_dict() for stage in self.stages],
             "steps": steps,
             "errors": [e.to_dict() for e in self.errors],
@@ -165,6 +167,7 @@ def plan(
         trees=outlook.trees,
         smears=smears(schema),
         path_shares=outlook.path_shares,
+        life=_life(schema, budget),
         person_total=PersonTotal.of(schema, budget, budget.units if _is_apart(schema, method) else 0),
         delta=offer_delta(
             budget, own, lambda b: method.plan(schema, split_budget(_each(b, sets, each), tables)[1], facts)
@@ -226,6 +229,17 @@ def _is_apart(schema: Schema, method: Method) -> bool:
 
 def _each(budget: Budget, sets: int, each: str | None) -> Budget:
     return budget.split(sets)[0] if each == "split" else budget
+
+
+def _life(schema: Schema, budget: Budget) -> str:
+    """What a unit of a panel pays over its life; empty without periods."""
+    unit = schema.unit
+    if unit.order is None:
+        return ""
+    return (
+        f"{budget} is the price of a whole career: one {unit.column} with up to {unit.max_rows} rows pays it once for all of "
+        f"them, not once for each {unit.order}. Noise grows with max_rows."
+    )
 
 
 def _law(budget: Budget) -> NoiseLaw:

@@ -13,7 +13,8 @@ from dipsmith.schema.markup import Line, render, render_wide
 from dipsmith.schema.schema import Unit
 
 _UNSAID = (
-    "# unit: whose presence is protected: row, or {column: person_id, max_rows: 3} (optionally per: year).",
+    "# unit: whose presence is protected: row, or {column: person_id, max_rows: 3} (optionally per: year, or",
+    "#   order: year for a panel of careers, in which columns may be fixed: true).",
     "# neighbours: what must not be told apart: add-remove, replace or label.",
     "# Delete the columns that are not to be released (names, identifiers, free text).",
 )
@@ -22,6 +23,7 @@ _HEADER_ONLY = """\
 # type: string, integer, number, boolean, date or datetime.
 # string: add enum: [a, b, c] or enum: codes.csv, and other: LABEL or missing: true.
 # integer, number, date, datetime: add minimum, maximum and, if need be, bins: {width: 5}.
+# role: private, or under label public; weight for a survey weight, with minimum and maximum.
 """
 
 

@@ -148,11 +148,14 @@ def synthesize(
         # The sums of planned analyses have a weight for each row: an engine hands its rows over, once all is paid for.
         free = schema.public if schema.linked is None else (*schema.public, schema.linked)
         private = HandedOver.of(private, schema.columns, free)
+    elif schema.weight is not None or schema.unit.order is not None:
+        # Weights are added up, and rows brought together by unit, on this machine: an engine hands its rows over.
+        private = HandedOver.of(private, schema.columns)
     target = private if onto is None else source(onto)
     people = _people(members, schema)
     place = place_of(target)
     place.require_room(schema, sets, rows)
-    require_weighing(order, place)
+    require_weighing(order)
     private.check(schema.columns)
     if onto is not None:
         _refuse_the_private_file(private, target)

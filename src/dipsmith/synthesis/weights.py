@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
-from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.errors import UsageError
 from dipsmith.estimation.weights import SHARE, NoisyTotals, rake, split_budget, weighted_tables
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
@@ -20,10 +20,10 @@ from dipsmith.privacy.measurement import NoisyAnswer
 from dipsmith.privacy.weight_question import WeightQuestion
 from dipsmith.schema import Schema, WeightTotals
 from dipsmith.synthesis.order import Order
-from dipsmith.synthesis.sets import InMemory, Place, Sets, TableSets
+from dipsmith.synthesis.sets import Sets, TableSets
 
 
-def require_weighing(order: Order, place: Place) -> None:
+def require_weighing(order: Order) -> None:
     """Refuse, while nothing is spent, runs whose weights could not be made to agree with their totals."""
     weight = order.schema.weight
     if weight is None:
@@ -36,11 +36,6 @@ def require_weighing(order: Order, place: Place) -> None:
     if order.each == "split":
         raise UsageError(
             f"column '{weight}' is a survey weight, whose totals are measured once for all sets; use each='draw'"
-        )
-    if not isinstance(place, InMemory):
-        raise UnsupportedError(
-            f"column '{weight}' is a survey weight: weights are made to agree with totals in this machine's memory, not on a "
-            "cluster; read the table from Parquet, or give the weight role: private"
         )
     tables = weighted_tables(order.schema, order.analyses)
     for table, cost in zip(tables, split_budget(order.budget, tables)[0], strict=True):
