@@ -98,6 +98,10 @@ def test_the_page_of_places_runs(tmp_path, monkeypatch):
     run_page(ROOT / "docs" / "how-to" / "places.md", tmp_path, monkeypatch)
 
 
+def test_survey_weights(tmp_path, monkeypatch):
+    run_page(ROOT / "docs" / "how-to" / "weights.md", tmp_path, monkeypatch)
+
+
 def test_every_method_can_be_had_from_the_package():
     import dipsmith
     from dipsmith.methods import catalogue

@@ -44,6 +44,9 @@ Ints = NDArray[np.int64]
 NEAR, LEVELS = 2, 8
 """Moves of an ordered column by so many levels are known one by one, of columns with so many levels at least."""
 
+LEAST, REACH = 0.05, 5
+"""Moves fade by this factor at least; how fast is seen in so many levels beyond those that are near."""
+
 SPARE = 1.02
 """More careers than wanted rows need are drawn at once, and the last ones dropped."""
 
@@ -145,10 +148,11 @@ def step_pairs(schema: Schema) -> list[tuple[str, ...]]:
 
 
 def pool_far_moves(evidence: Sequence[Evidence], schema: Schema) -> list[Evidence]:
-    """Transitions of ordered columns, in which moves of many levels are known by their mean.
+    """Transitions of ordered columns, in which moves of many levels are known by their sum.
 
-    Nearly everybody stays or moves by a level or two. The other cells hold hardly anything but noise, of which only their
-    sum can tell something: of each level before, those further up share their mean, and those further down.
+    Nearly everybody stays or moves by a level or two. The other cells hold hardly anything but noise, of which only sums can
+    tell something: of each level before, how many move further up, or further down. They are spread over the levels so that
+    one level more is so many times as rare as all levels before together say (`_fading`).
     """
     pooled = []
     for table in evidence:
@@ -161,10 +165,25 @@ def pool_far_moves(evidence: Sequence[Evidence], schema: Schema) -> list[Evidenc
         up = np.subtract(now, was)
         for far in (np.greater(up, NEAR), np.less(up, -NEAR) & np.less(was, size)):
             some = far.any(axis=0)
-            means = (values * far).sum(axis=0)[some] / far.sum(axis=0)[some]
-            values[:, some] = np.where(far[:, some], means, values[:, some])
+            weights = np.where(far, _fading(values, far, up) ** (np.abs(up) - NEAR - 1), 0.0)[:, some]
+            sums = (values * far).sum(axis=0)[some] / weights.sum(axis=0)
+            values[:, some] = np.where(far[:, some], weights * sums, values[:, some])
         pooled.append(replace(table, values=values))
     return pooled
+
+
+def _fading(values: NDArray[np.float64], far: NDArray[np.bool_], up: NDArray[np.int64]) -> float:
+    """How many times as many move by one level more, beyond those that are near: between `LEAST` and 1.
+
+    For numbers that fade by the factor r, those of the 2nd to 6th level are r times those of the 1st to 5th together. Seen in
+    the levels before that have so many beyond.
+    """
+    beyond = np.where(far, np.abs(up) - NEAR - 1, -1)
+    reach = min(REACH, (len(values) - NEAR - 1) // 2)
+    whole = np.where(beyond.max(axis=0) >= reach, beyond, -1)
+    first = float(values[(whole >= 0) & (whole < reach)].sum())
+    later = float(values[(whole >= 1) & (whole <= reach)].sum())
+    return min(1.0, max(LEAST, later / first)) if first > 0 else 1.0
 
 
 def _units(rows: Codes) -> Ints:
