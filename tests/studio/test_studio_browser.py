@@ -516,8 +516,8 @@ def test_two_tabs_spend_at_once(studio, people, visit, tmp_path):
     for tab in (first, second):
         tab.evaluate("document.getElementById('start').click()")
     for tab in (first, second):
-        tab.wait_for_selector("#says:not(:empty), h1:has-text('It begins')")
-    (refused,) = (told for tab in (first, second) if (told := tab.inner_text("#says")))
+        tab.wait_for_selector("#run-says:not(:empty), h1:has-text('It begins')")
+    (refused,) = (told for tab in (first, second) if (told := tab.text_content("#run-says")))
     assert "0.4 of ε = 1 is left" in refused
     assert Ledger(tmp_path / "budget.db").show("people").spent == 0.6
     # and it is cancelled from the page

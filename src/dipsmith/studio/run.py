@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dipsmith.errors import DipsmithError, SchemaError, UsageError
+from dipsmith.methods.catalogue import METHODS
 from dipsmith.planning.plan import plan as make
 from dipsmith.privacy.budget import Budget, decimal_text
 from dipsmith.privacy.protection import protection_of
@@ -47,6 +48,7 @@ def show(visit: Visit) -> Screen:
         "spending": spends,
         "analyses": [str(a) for a in analyses],
         "before": any(j["status"] == "finished" for j in seen["jobs"]),
+        "method": METHODS[choices.method].summary,
         "settings": ", ".join(f"{k} = {v}" for k, v in choices.settings.items()) or "as by default",
         "command": commands(workspace, project, schema, choices)["run"],
         "bar": budget_bar(account),

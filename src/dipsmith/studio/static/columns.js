@@ -7,6 +7,7 @@ const BARS = 24, LOW = 20;
 // Bars of errors have one scale, whatever is planned: they move with the amount.
 const FULL = 0.25;
 const Z = 1.96;
+const HOW = { measured: 'it is part of a table that will be measured', 'at most': 'the same, and other tables will tell more', 'if chosen': 'only if the method decides to measure it, otherwise it is what the model makes of others' };
 
 function draw(tag, attributes) {
   const made = document.createElementNS(SVG, tag);
@@ -59,6 +60,9 @@ export function pairs(found) {
       group.worst.map((e) => [e.marginal.join(' × '), number(e.cells), number(100 * e.share_sd), number(100 * e.tvd), bar(e.tvd / FULL, `${number(100 * e.tvd)} points`), e.how]),
       `Pairs, the worst first; a full bar is ${100 * FULL} % or more${rest(group)}`));
   } else if (group.unknown.length) parts.push(node('p', { class: 'soft' }, `Pairs: ${rest(group).slice(2)}.`));
+  const words = new Set([...found.errors['1'].worst, ...group.worst].map((e) => e.how));
+  const told = Object.entries(HOW).filter(([how]) => words.has(how)).map(([how, says]) => `${how}: ${says}`);
+  if (told.length) parts.push(node('p', { class: 'soft' }, `${told.join('; ')}.`));
   if (!parts.length && !found.errors['1'].worst.length) parts.push(node('p', { class: 'soft' }, found.rows === null ? 'State the number of rows, under “Who is protected”, to see what the noise will do to shares.' : 'Nothing can be foreseen for this method, or nothing is called so.'));
   el('errors').replaceChildren(...parts);
 }

@@ -1,4 +1,4 @@
-import { ask, complain, el, say, state } from './page.js';
+import { ask, complain, el, state } from './page.js';
 import { draw, going } from './jobs.js';
 
 const held = state();
@@ -13,7 +13,6 @@ function show(found) {
     el('title').textContent = TITLES[mine.status];
     el('sentence').textContent = `${found.left} is left of what was granted. For another run, reload this page.`;
     el('go').hidden = true;
-    say('');
   }
   clearTimeout(timer);
   if (found.jobs.some(going)) timer = setTimeout(watch, 400);
@@ -27,10 +26,11 @@ el('sure').addEventListener('change', () => { el('start').disabled = !el('sure')
 el('go').addEventListener('submit', async (event) => {
   event.preventDefault();
   el('start').disabled = true;
+  el('run-says').textContent = '';
   try {
     await ask('POST', `/api/p/${held.project}/run`, { request: held.request, another_grant: el('another').checked });
   } catch (error) {
-    complain(error);
+    el('run-says').textContent = `${error.message}.`;
     el('sure').checked = false;
     if (error.confirm === 'another_grant') el('another-box').hidden = false;
   }
