@@ -29,7 +29,6 @@ from dipsmith.counting.units import unit_text
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.households import EARLIER, NONE, ONE, SIZE, line_schema, members_of, of_earlier, of_head, of_member
 from dipsmith.sources import Progress, Source
-from dipsmith.sources.handed_over import HandedOver
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,11 +128,8 @@ class HouseholdRows(BatchRows):
     def __init__(
         self, households: Source, members: Source, schema: Schema, key: bytes, progress: Progress | None = None
     ) -> None:
-        # Codes and keys of a row are read in two passes, which an engine might give in two orders.
-        people = members_of(schema).schema
-        households, members = HandedOver.of(households, schema.columns), HandedOver.of(members, people.columns)
         super().__init__(households, schema, key, progress=progress)
-        self._people = BatchRows(members, people, key)
+        self._people = BatchRows(members, members_of(schema).schema, key)
         self._key = key
 
     def steps(self) -> Rows:

@@ -32,7 +32,6 @@ from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Cells, Codes, Rule, Schema
 from dipsmith.sources import Progress, Source
-from dipsmith.sources.handed_over import HandedOver
 from dipsmith.sources.source import companion
 
 STAYS = "these rows are counted by their engine and stay there; export the table to Parquet, or ask what needs no single rows"
@@ -178,9 +177,7 @@ def rows_of(source: Source, schema: Schema, progress: Progress | None = None, ke
         return BatchRows(source, schema, key, progress=progress)
     Encoder(schema)  # refuses what the batch path refuses
     source.check(schema.columns)
-    # Steps of a panel bring rows and their units together, of two passes, which an engine might give in two orders.
-    whole = HandedOver.of(source, schema.columns)
-    return PushedRows(grouping(source, schema, key), read=lambda: BatchRows(whole, schema, key, progress=progress))
+    return PushedRows(grouping(source, schema, key), read=lambda: BatchRows(source, schema, key, progress=progress))
 
 
 def cover(sets: Sequence[tuple[str, ...]], schema: Schema, limit: int = JOINT) -> list[tuple[str, ...]]:

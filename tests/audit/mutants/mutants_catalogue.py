@@ -974,7 +974,8 @@ MUTANTS = (
         (
             ("from dataclasses import dataclass\n", "from dataclasses import dataclass, replace\n"),
             (
-                "        self._people = BatchRows(members, people, key)\n",
+                "        self._people = BatchRows(members, members_of(schema).schema, key)\n",
+                "        people = members_of(schema).schema\n"
                 "        self._people = BatchRows(members, replace(people, unit=replace(people.unit, max_rows=99)), key)\n",
             ),
         ),
@@ -982,17 +983,10 @@ MUTANTS = (
     ),
     one(
         "keys and codes of an engine's rows from two passes",
-        "counting/households.py",
-        "        households, members = HandedOver.of(households, schema.columns), HandedOver.of(members, people.columns)\n",
-        "",
+        "counting/encoded.py",
+        "        self._source = HandedOver.of(source, schema.columns)\n",
+        "        self._source = source\n",
         "tests/synthesis/test_household_release.py::test_rows_of_an_engine_are_read_once",
-    ),
-    one(
-        "a panel's units and rows from two passes of an engine",
-        "counting/pushed.py",
-        "    whole = HandedOver.of(source, schema.columns)\n",
-        "    whole = source\n",
-        "tests/counting/test_panel_rows.py::test_rows_of_an_engine_are_read_once",
     ),
     one(
         "a member chosen by its place in the file",
