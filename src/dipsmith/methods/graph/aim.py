@@ -74,8 +74,8 @@ from dipsmith.schema.steps import step_schema
 ROUGH, STEPS = 1e-3, 40
 """Tolerance of the fits between rounds, in nats per row, and their steps at most."""
 
-COLUMN_SECONDS, ROUND_SECONDS = 0.07, 5e-5
-"""CPU seconds of choosing and fitting in typical rounds: for each column, and by the cube of their number."""
+COLUMN_SECONDS = 0.07
+"""For each column: CPU seconds of choosing and fitting in typical rounds."""
 
 MANY_COLUMNS = 32
 """From so many columns on it is not found by triangulation how large the model becomes with a pair, but by a bound."""
@@ -282,8 +282,7 @@ class AIM:
 
     def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The columns, and every pair as if it were chosen in an average round."""
-        columns = len(schema.names)
-        return graph_outlook(schema, steps, seconds=COLUMN_SECONDS * columns + ROUND_SECONDS * columns**3)
+        return graph_outlook(schema, steps, seconds=COLUMN_SECONDS * len(schema.names))
 
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
