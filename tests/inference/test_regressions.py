@@ -285,7 +285,7 @@ def test_columns_that_others_say_are_left_out(staff):
     found = estimates("log(pay) ~ age + I(2*age) + sex", staff)
     assert np.isnan(found.values[found.names.index("I(2 * age)")])
     assert not np.isnan(found.values[found.names.index("sex[T.M]")])
-    assert "Not told apart" in found.notes[0]
+    assert "Not identified" in found.notes[0]
     assert "I(2 * age)" in found.notes[0]
     # A column that is constant within a fixed effect is the fixed effect's.
     years = estimates("log(pay) ~ sex + year | year", staff)

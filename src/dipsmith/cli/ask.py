@@ -90,7 +90,7 @@ def ask(
 def _prospect_lines(expected: Prospect, question: Inquiry) -> list[str]:
     """What can be expected, in a few lines."""
     if expected.expected is None:
-        return ["What can be expected cannot be told: the release has no standard error for this claim."]
+        return ["No forecast is possible: the release has no standard error for this claim."]
     found = expected.expected
     lines = [
         f"If the truth is what the release says ({expected.estimate:.4g}, standard error {expected.std_error:.2g}): "

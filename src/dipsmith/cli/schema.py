@@ -101,7 +101,7 @@ def learn(
         str | None, Option("--unit", help="Whose presence: row, or COLUMN:MAX_ROWS such as person_id:3. No default.")
     ] = None,
     delta: Annotated[
-        str | None, Option("--delta", help="Learn levels of text too; the chance that a rare one is told.")
+        str | None, Option("--delta", help="Learn levels of text too; the chance that a rare one is released.")
     ] = None,
     name: Annotated[
         str | None, Option("--name", help="The dataset's name, whose grant pays (default: the file's).")

@@ -206,7 +206,7 @@ def variation_table(title: str, table: Anova) -> Table:
     rest = (table.residual_freedom, table.residual_share, None, None)
     rows.append(("the rest (triples, repeats, noise)", *rest))
     aliased = [t.name for t in table.terms if not t.freedom]
-    note = f"Not told apart from other terms by this design: {', '.join(aliased)}." if aliased else ""
+    note = f"Confounded with other terms by this design: {', '.join(aliased)}." if aliased else ""
     title = f"{title}: analysis of variance, {table.runs} runs"
     return Table.of(title, ("term", "df", "share", "F", "p"), rows, note)
 

@@ -45,7 +45,7 @@ def suggest(schema: Schema, budget: Budget, rows: int | None = None, *, analyses
         ):
             found.append((suitability, name))
     if not found:
-        told = " and can be told which analyses are planned" if analyses else ""
+        told = " and takes planned analyses into account" if analyses else ""
         raise UnsupportedError(f"no installed method suits neighbours '{schema.neighbours}'{told}")
     best, name = max(found, key=lambda pair: pair[0].rank)
     assumed = f" (assuming {n:,} rows; give --rows)" if rows is None and schema.neighbours != "label" else ""

@@ -206,7 +206,7 @@ def place_estimates(
     if len(kept) < k:
         lost = [frame.names[j] for j in np.setdiff1d(np.arange(k), kept)]
         some = ", ".join(lost[:5]) + (f" and {len(lost) - 5} more" if len(lost) > 5 else "")
-        notes.append(f"Not told apart from other terms, or constant: {some}.")
+        notes.append(f"Not identified beside the other terms, or constant: {some}.")
     if frame.left_out:
         notes.append(f"{frame.left_out:,} rows with missing or infinite values were left out.")
     return Estimates(frame.names, values, whole, frame.rows, df, tuple(notes))
@@ -242,7 +242,7 @@ def _demean(averages: Floats, groups: Ints, rows: Floats) -> Floats:
     demean = extra("pyfixest.core.demean").demean
     found, converged = demean(scaled, groups.astype(np.uint64), rows, tol=TOLERANCE, maxiter=SWEEPS)
     if not converged:
-        raise UsageError("the fixed effects could not be told apart; use fewer of them")
+        raise UsageError("the fixed effects are not identified; use fewer of them")
     return np.asarray(found * scale)
 
 

@@ -210,7 +210,7 @@ def text_field(found: FoundType, levels: Sequence[tuple[str, int]] | None) -> Dr
         return DraftField(found.column, None, "text: name its public levels (learning them needs --delta)")
     kept = [value for value, _ in levels if _is_level(value)]
     if not kept:
-        why = "text: no value is frequent enough to be told; name its public levels, or leave the column out"
+        why = "text: no value is frequent enough to be released; name its public levels, or leave the column out"
         return DraftField(found.column, None, why)
     listed = sorted({*kept} - {OTHER})
     rest = found.values - sum(count for _, count in levels)
