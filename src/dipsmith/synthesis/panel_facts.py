@@ -100,7 +100,7 @@ def career_blocks(facts: PanelFacts, schema: Schema, price: str) -> tuple[Block,
     told = f"n = {facts.units:,} synthetic units ({unit}), {price}."
     lengths = tuple(str(i + 1) for i in range(len(facts.spells)))
     drawn = {"share of the spells": [Panel("", [figures.ChartLine("synthetic", facts.spells)])]}
-    axes = Axes(f"{order}s without a gap", "share of the spells")
+    axes = Axes(f"{order}s without a gap", "share of the spells", authentic=True)  # with a line at 0
     mean = float(facts.spells @ np.arange(1, len(facts.spells) + 1))
     longest = Figure(
         f"How long do spells last? {mean:.1f} periods on average",
@@ -129,7 +129,7 @@ def _rate_figure(facts: PanelFacts, told: str) -> tuple[Block, ...]:
         "share of the rows": [Panel("leave after the first of the two", [went]), Panel("are new in the second", [came])]
     }
     few = tuple(p if len(gaps) <= 12 or i % -(-len(gaps) // 12) == 0 else "" for i, p in enumerate(facts.periods[1:]))
-    svg = interaction(few, drawn, Axes(facts.order, "share of the rows")) if figures.available() else ""
+    svg = interaction(few, drawn, Axes(facts.order, "share of the rows", authentic=True)) if figures.available() else ""
     numbers = Table.of("Arrivals and departures", (facts.order, "new", "leave"), rows)
     title = f"Who leaves and who is new: {facts.departures.mean():.0%} leave and {facts.arrivals.mean():.0%} are new on average"
     caption = f"Shares of the rows of a {facts.order}; each place is the step to the {facts.order} named. {told}"
