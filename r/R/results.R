@@ -72,6 +72,6 @@ dips_supports <- function(release, ...) {
 #' @export
 print.dips_supports <- function(x, ...) {
   cat(x$asked, ": ", x$level, "\n", x$reason, "\n", sep = "")
-  if (nzchar(x$ask)) cat("Ask the steward: ", x$ask, "\n", sep = "")
+  if (nzchar(x$ask)) cat(x$ask, "\n", sep = "")
   invisible(x)
 }

@@ -23,6 +23,7 @@ import pyarrow as pa
 from dipsmith.errors import UsageError
 from dipsmith.methods.method import Keeping
 from dipsmith.regression.formula import RegressionFormula
+from dipsmith.report.sections import number
 from dipsmith.schema import Bins
 from dipsmith.schema.analysis import BY
 from dipsmith.schema.formula.tree import Column as Named
@@ -318,7 +319,7 @@ def _released(names: Sequence[str]) -> str:
 
 
 def _measured(found: Support, held: Held, rows: int) -> str:
-    noise = f"the noise on one count is ±{held.standard_error:,.3g} (standard error)"
+    noise = f"the noise on one count is ±{number(held.standard_error)} (standard error)"
     if found.drowned:
         return f"The noisy table {held.table} holds it, but {noise}, more than an average cell has rows."
     apart = "" if found.in_rows else "; the model was too small to follow it: use the noisy table, not the rows"
@@ -333,7 +334,7 @@ def _all_measured(found: Support) -> str:
     tables = list(found.tables)
     some = _listed([f"({t})" if " × " in t else t for t in tables[:3]])
     more = f" and {len(tables) - 3} more" if len(tables) > 3 else ""
-    noise = f"±{found.standard_error:,.3g}"
+    noise = f"±{number(found.standard_error)}"
     noisy = "; noise outweighs the average count in some" if any(p.drowned for p in found.parts) else ""
     return f"Noisy tables hold every group of columns that it needs: {some}{more}; at most {noise} on one count{noisy}."
 
