@@ -170,12 +170,23 @@ class MappedRows:
                 found[column] = self.factors.values[column][self.factors.rows_for(batch)]
             else:
                 found[column] = _floats(batch.column(column))
-        values = evaluate(node, found, batch.num_rows)
+        values = _tidy(evaluate(node, found, batch.num_rows))
         return pa.array(values, mask=~np.isfinite(values))
 
 
 def _groups(batch: pa.RecordBatch, keys: Sequence[str]) -> list[tuple[str | None, ...]]:
     return list(zip(*(texts(_plain(batch.column(key))).to_pylist() for key in keys), strict=True))
+
+
+def _tidy(values: Float) -> Float:
+    """Without the last binary digits of a product, which people would read: 28248 times 1.08 is 30507.84.
+
+    >>> _tidy(np.array([28248 * 1.08, np.nan, 0.0])).tolist()
+    [30507.84, nan, 0.0]
+    """
+    sizes = np.abs(np.where(np.isfinite(values) & (values != 0), values, 1.0))
+    unit = 10.0 ** (11 - np.floor(np.log10(sizes)))
+    return np.where(np.isfinite(unit), np.round(values * unit) / unit, values)
 
 
 def _floats(column: pa.Array) -> Float:
