@@ -1,4 +1,4 @@
-"""About how much memory and time a run will take, to within a factor of 1.5 on the shapes of ``benchmarks/planning.py``.
+"""About how much memory and time a run will take, to within a factor of two.
 
 A sum of parts, each a count from the plan times a constant: starting (libraries, card, report), reading
 (fields), counting and noise (cells), estimation (by method), drawing and writing (fields). The constants are CPU
