@@ -1,6 +1,7 @@
 """A release of households: two tables that belong together, checked by `verify`, the same bytes whatever the files' order."""
 
 import json
+import xml.etree.ElementTree as ET
 from hashlib import sha256
 
 import numpy as np
@@ -80,6 +81,43 @@ def test_nothing_of_the_files_is_left(saved):
     card = json.loads((saved / "card.json").read_text())
     assert card["unit"]["text"] == "household (hid) with at most 8 members"
     assert "synthetic-1-persons.csv" in card["files"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_passport_describes_members_and_their_key(saved):
+    """By the validators of Croissant, CSVW and DataCite: both files, their columns, and the key that leads to households."""
+    import mlcroissant
+    from csvw import TableGroup
+    from datacite import schema45
+
+    files = ["synthetic-1.csv", "synthetic-1-persons.csv"]
+    columns = {files[0]: ["hid", "region", "tenure"], files[1]: ["hid", "relation", "age", "sex"]}
+    told = mlcroissant.Dataset(jsonld=str(saved / "metadata" / "croissant.json")).metadata
+    assert not told.ctx.issues.errors
+    assert sorted(f.id for f in told.distribution) == sorted(files)
+    sets = {f"{r.id}.csv": r for r in told.record_sets}
+    assert {name: [f.name for f in r.fields] for name, r in sets.items()} == columns
+    assert sets[files[1]].fields[0].references.field == "synthetic-1/hid"
+
+    group = TableGroup.from_file(saved / "metadata" / "csvw.json")
+    tables = {str(t.url).removeprefix("../"): t for t in group.tables}
+    assert {n: [c.name for c in tables[n].tableSchema.columns] for n in files} == columns
+    (key,) = tables[files[1]].tableSchema.foreignKeys
+    assert str(key.reference.resource) == f"../{files[0]}"
+    assert group.check_referential_integrity(strict=True)
+    assert len(list(tables[files[1]])) == pa_csv.read_csv(saved / files[1]).num_rows
+
+    schema45.validator.validate(json.loads((saved / "metadata" / "datacite.json").read_text()))
+    space = {"d": "ddi:codebook:2_5"}
+    book = ET.parse(saved / "metadata" / "ddi.xml").getroot()
+    named = {f.get("ID"): f.find("d:fileTxt/d:fileName", space).text for f in book.findall("d:fileDscr", space)}
+    variables = book.findall("d:dataDscr/d:var", space)
+    for place, name in named.items():
+        assert [v.get("name") for v in variables if place in v.get("files").split()] == columns[name]
+    crate = json.loads((saved / "ro-crate-metadata.json").read_text())["@graph"]
+    (made,) = [e for e in crate if e["@id"] == "#made"]
+    assert sorted(r["@id"] for r in made["result"]) == sorted(files)
+    assert "6 columns;" in (saved / "metadata" / "deployment.yaml").read_text()
 
 
 def forms(homes, persons, random, folder):

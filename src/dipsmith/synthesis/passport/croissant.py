@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dipsmith.synthesis.labelled_file import program_names
-from dipsmith.synthesis.passport.facts import PassportFacts, media_type
+from dipsmith.synthesis.passport.facts import KEY, PassportFacts, media_type
 
 VERSION: Final = "http://mlcommons.org/croissant/1.1"
 TYPES: Final = {
@@ -66,16 +66,24 @@ def croissant(facts: PassportFacts) -> dict[str, Any]:
 
 def _records(file: str, facts: PassportFacts) -> dict[str, Any]:
     name = file.rpartition(".")[0]
-    ids = program_names(facts.schema.names, 64)  # the validator takes no spaces in them
-    fields = [
+    schema, key, owner = facts.schema_of(file), facts.key, facts.owner(file)
+    told = [] if key is None else [(key, KEY, "integer")]
+    told += [(a.name, a.title or a.name, a.type) for a in schema]
+    ids = program_names([column for column, _, _ in told], 64)  # the validator takes no spaces in them
+    fields: list[dict[str, Any]] = [
         {
             "@type": "cr:Field",
-            "@id": f"{name}/{ids[attribute.name]}",
-            "name": attribute.name,
-            "description": attribute.title or attribute.name,
-            "dataType": TYPES[attribute.type],
-            "source": {"fileObject": {"@id": file}, "extract": {"column": attribute.name}},
+            "@id": f"{name}/{ids[column]}",
+            "name": column,
+            "description": title,
+            "dataType": TYPES[kind],
+            "source": {"fileObject": {"@id": file}, "extract": {"column": column}},
         }
-        for attribute in facts.schema
+        for column, title, kind in told
     ]
-    return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
+    records: dict[str, Any] = {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
+    if owner is not None and key is not None:
+        fields[0]["references"] = {"field": {"@id": f"{owner.rpartition('.')[0]}/{ids[key]}"}}
+    elif facts.schema.members is not None:
+        records["key"] = {"@id": fields[0]["@id"]}
+    return records

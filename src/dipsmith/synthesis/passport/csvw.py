@@ -8,7 +8,7 @@ from urllib.parse import quote
 from dipsmith.schema import Attribute, Bins
 from dipsmith.schema.bins import as_plain
 from dipsmith.schema.csvw_eo import TYPES
-from dipsmith.synthesis.passport.facts import PassportFacts
+from dipsmith.synthesis.passport.facts import KEY, PassportFacts
 
 CONTEXT: Final = "http://www.w3.org/ns/csvw"
 DATATYPES: Final = {**TYPES, "datetime": "datetime"}
@@ -17,7 +17,7 @@ _MOMENT: Final = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 
 def csvw(facts: PassportFacts) -> dict[str, Any]:
     """The description of the synthetic tables that are CSV, and of the codebook."""
-    tables = [_table(f"../{name}", facts) for name in facts.tables if name.endswith(".csv")]
+    tables = [_table(name, facts) for name in facts.tables if name.endswith(".csv")]
     return {
         "@context": [CONTEXT, {"@language": "en"}],
         "dc:title": facts.title,
@@ -27,8 +27,19 @@ def csvw(facts: PassportFacts) -> dict[str, Any]:
     }
 
 
-def _table(url: str, facts: PassportFacts) -> dict[str, Any]:
-    return {"url": url, "tableSchema": {"columns": [_column(a, facts) for a in facts.schema]}}
+def _table(file: str, facts: PassportFacts) -> dict[str, Any]:
+    columns = [_column(a, facts) for a in facts.schema_of(file)]
+    described: dict[str, Any] = {"columns": columns}
+    if facts.key is not None:
+        name, owner = quote(facts.key, safe=""), facts.owner(file)
+        key = {"name": name, "titles": facts.key, "dc:description": KEY, "datatype": "integer", "required": True}
+        columns.insert(0, key)
+        if owner is not None:
+            there = {"resource": f"../{owner}", "columnReference": [name]}
+            described["foreignKeys"] = [{"columnReference": [name], "reference": there}]
+        elif facts.schema.members is not None:
+            described["primaryKey"] = [name]
+    return {"url": f"../{file}", "tableSchema": described}
 
 
 def _column(attribute: Attribute, facts: PassportFacts) -> dict[str, Any]:

@@ -22,9 +22,14 @@ def datacite(facts: PassportFacts) -> dict[str, Any]:
         "dates": [{"date": facts.day, "dateType": "Created"}],
         "alternateIdentifiers": [{"alternateIdentifier": facts.card.request, "alternateIdentifierType": "request"}],
         "formats": sorted({media_type(name) for name in facts.tables}),
-        "sizes": [f"{facts.card.sets} sets of {facts.card.rows} rows"],
+        "sizes": [f"{facts.card.sets} sets of {facts.card.rows} rows{_beside(facts)}"],
         "descriptions": [
             {"description": facts.description, "descriptionType": "Abstract"},
             {"description": f"dipsmith {facts.card.version}, {facts.card.method}", "descriptionType": "Methods"},
         ],
     }
+
+
+def _beside(facts: PassportFacts) -> str:
+    members = facts.schema.members
+    return "" if members is None else f" of '{facts.schema.name}', with their '{members.schema.name}'"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from dipsmith.schema import Attribute, Bins
 from dipsmith.schema.bins import show
-from dipsmith.synthesis.passport.facts import UNKNOWN, PassportFacts
+from dipsmith.synthesis.passport.facts import KEY, UNKNOWN, PassportFacts
 
 NAMESPACE: Final = "ddi:codebook:2_5"
 
@@ -33,13 +34,24 @@ def ddi(facts: PassportFacts) -> str:
     for i, name in enumerate(facts.tables, start=1):
         about = SubElement(SubElement(book, "fileDscr", {"ID": f"F{i}", "URI": f"../{name}"}), "fileTxt")
         SubElement(about, "fileName").text = _plain(name)
+        if facts.schema.members is not None:
+            kind = SubElement(about, "fileStrc", {"type": "relational"})
+            SubElement(kind, "recGrp", {"rectype": facts.schema_of(name).name, "keyvar": "V0"})
         counts = SubElement(about, "dimensns")
-        SubElement(counts, "caseQnty").text = str(facts.card.rows)
-        SubElement(counts, "varQnty").text = str(len(facts.schema.names))
+        if facts.owner(name) is None:
+            SubElement(counts, "caseQnty").text = str(facts.card.rows)
+        SubElement(counts, "varQnty").text = str(len(facts.schema_of(name).names) + (facts.key is not None))
     columns = SubElement(book, "dataDscr")
-    files = " ".join(f"F{i}" for i in range(1, len(facts.tables) + 1))
-    for i, attribute in enumerate(facts.schema, start=1):
-        _variable(columns, attribute, f"V{i}", files, facts)
+    if facts.key is not None:
+        files = " ".join(f"F{i}" for i in range(1, len(facts.tables) + 1))
+        key = SubElement(columns, "var", {"ID": "V0", "name": facts.key, "files": files, "intrvl": "discrete"})
+        SubElement(key, "labl").text = KEY
+        SubElement(key, "varFormat", {"type": "numeric"}).text = "integer"
+    number = count(1)
+    for schema in facts.schemas:
+        files = " ".join(f"F{i}" for i, name in enumerate(facts.tables, start=1) if facts.schema_of(name) is schema)
+        for attribute in schema:
+            _variable(columns, attribute, f"V{next(number)}", files, facts)
     indent(book, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(book, encoding="unicode") + "\n"
 
@@ -60,7 +72,7 @@ def _variable(columns: Element, attribute: Attribute, name: str, files: str, fac
     if isinstance(domain, Bins):
         ends = {"min": show(domain.scale, domain.minimum), "max": show(domain.scale, domain.maximum)}
         SubElement(SubElement(column, "valrng"), "range", ends)
-    for label in facts.labels(attribute.name):
+    for label in facts.labels(attribute):
         SubElement(SubElement(column, "catgry"), "catValu").text = _plain(label)
     kinds = "character" if attribute.type == "string" else "numeric"
     SubElement(column, "varFormat", {"type": kinds}).text = attribute.type

@@ -36,7 +36,7 @@ def deployment(facts: PassportFacts) -> str:
             },
             "dp_variant": {
                 "variant_name": "Pure DP" if pure else "Zero-concentrated DP",
-                "data_domain": f"{len(facts.schema.names)} columns; domains: {card.provenance}. codebook.csv lists them.",
+                "data_domain": f"{facts.width} columns; domains: {card.provenance}. codebook.csv lists them.",
                 "unprotected_quantities": "; ".join(card.disclosed) or "none",
             },
             "privacy_loss": {

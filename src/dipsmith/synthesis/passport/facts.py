@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from dipsmith.schema import Categories, Schema
+from dipsmith.schema import Attribute, Categories, Schema
 from dipsmith.synthesis.card import Card
 
 FOLDER: Final = "metadata"
@@ -30,6 +30,7 @@ MEDIA: Final = {
     "npz": "application/zip",
     "xml": "application/xml",
 }
+KEY: Final = "Rows with the same number belong together; the numbers are new."
 UNKNOWN: Final = "(:unav)"
 """DataCite's word for what is not known here: who publishes a release writes the name in."""
 
@@ -62,13 +63,37 @@ class PassportFacts:
 
     @property
     def tables(self) -> list[str]:
-        """The files of the synthetic tables, whose columns are described; members of households stand in the codebook."""
-        members = "" if self.schema.members is None else f"-{self.schema.members.schema.name}."
-        return [n for n in self.digests if n.startswith("synthetic-") and not (members and members in n)]
+        """The files of the synthetic tables."""
+        return [n for n in self.digests if n.startswith("synthetic-")]
 
-    def labels(self, name: str) -> tuple[str, ...]:
+    @property
+    def schemas(self) -> list[Schema]:
+        """What the tables of a set are described by: one schema, or that of households and that of their members."""
+        return [self.schema] if self.schema.members is None else [self.schema, self.schema.members.schema]
+
+    def schema_of(self, file: str) -> Schema:
+        """The schema of one of the files."""
+        return self.schemas[-1] if self.owner(file) is not None else self.schema
+
+    def owner(self, file: str) -> str | None:
+        """The file of the households whose members this file lists, which the key leads to; None of other files."""
+        members = self.schema.members
+        mark = "" if members is None else f"-{members.schema.name}."
+        return file.replace(mark, ".") if mark and mark in file else None
+
+    @property
+    def key(self) -> str | None:
+        """The column of every table that says which rows belong together."""
+        return self.schema.linked
+
+    @property
+    def width(self) -> int:
+        """How many columns are described, the key once."""
+        return sum(len(one.names) for one in self.schemas) + (self.key is not None)
+
+    def labels(self, attribute: Attribute) -> tuple[str, ...]:
         """The labels of a column that has a list of them, if it is not too long."""
-        domain = self.schema[name].domain
+        domain = attribute.domain
         return domain.labels if isinstance(domain, Categories) and len(domain.labels) <= LISTED else ()
 
 
