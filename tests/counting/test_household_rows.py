@@ -124,12 +124,24 @@ def test_caps_are_exact_and_a_second_head_counts_nowhere():
     assert line[1] == 0
 
 
+def test_keys_that_are_no_text_are_keys_like_any_other():
+    """Bytes that are not UTF-8 neither raise nor are left out: whether they do would tell that they are there."""
+
+    def held(given):
+        homes = pa.table({"hid": pa.array([given, b"b"]), "tenure": ["own", "rent"]})
+        people = [(given, "head"), (given, "kin"), (given, "kin"), (b"b", "head")]
+        persons = pa.table({"hid": [h for h, _ in people], "relation": [r for _, r in people], "sex": ["M"] * 4})
+        return HouseholdRows(source(homes), source(persons), schema(), KEY).steps().held[SIZE].tolist()
+
+    assert held(b"\xff\xfe") == held(b"a") == [3, 1]
+
+
 def test_every_member_beside_the_head_has_the_same_chance():
     """4,000 households of four: each of three places 1,333 ± 30; six standard deviations are passed once in 5e8."""
-    places = choose_places([f"h{i}" for i in range(4_000)], np.full(4_000, 4), KEY)
+    places = choose_places([b"h%d" % i for i in range(4_000)], np.full(4_000, 4), KEY)
     assert set(places.tolist()) == {1, 2, 3}
     assert (np.abs(np.bincount(places)[1:] - 4_000 / 3) < 6 * np.sqrt(4_000 * 2 / 9)).all()
-    other = choose_places([f"h{i}" for i in range(4_000)], np.full(4_000, 4), bytes(32))
+    other = choose_places([b"h%d" % i for i in range(4_000)], np.full(4_000, 4), bytes(32))
     assert (places != other).any()
 
 

@@ -102,15 +102,15 @@ def lines_of(found: Arranged, chosen: Ints, schema: Schema) -> Codes:
     return Codes.of(line_schema(schema), columns, len(sizes))
 
 
-def choose_places(names: Sequence[str], sizes: Ints, key: bytes) -> Ints:
+def choose_places(names: Sequence[bytes], sizes: Ints, key: bytes) -> Ints:
     """The place of one member beside the head in each household, by the keyed hash; 1 where there is no choice.
 
-    >>> choose_places(["a", "b"], np.array([1, 2]), bytes(32)).tolist()
+    >>> choose_places([b"a", b"b"], np.array([1, 2]), bytes(32)).tolist()
     [1, 1]
     """
     places = np.ones(len(sizes), dtype=np.int64)
     for i in np.flatnonzero(sizes > 2).tolist():
-        digest = hashlib.sha256(f"{key.hex()}|{names[i]}|member".encode()).digest()
+        digest = hashlib.sha256(b"|".join((key.hex().encode(), names[i], b"member"))).digest()
         places[i] += int.from_bytes(digest[:8], "big") % (int(sizes[i]) - 1)
     return places
 
@@ -147,7 +147,9 @@ class HouseholdRows(BatchRows):
 
     def _lines(self) -> Codes:
         found, names = self.arranged()
-        return lines_of(found, choose_places(names.to_pylist(), found.sizes, self._key), self.schema)
+        # bytes: a key that is not valid UTF-8 must not raise
+        spelled = names.cast(pa.large_binary()).to_pylist()
+        return lines_of(found, choose_places(spelled, found.sizes, self._key), self.schema)
 
 
 class LineRows(HeldRows):

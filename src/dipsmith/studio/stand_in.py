@@ -10,6 +10,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
+from filecmp import cmp
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from dipsmith.studio.choices import Choices, supported
 from dipsmith.studio.plan import choices_of, facts_of
 from dipsmith.studio.schema import schema_of
 from dipsmith.studio.views import Visit
+from dipsmith.studio.workspace import Workspace
 
 AMOUNTS = {"epsilon": ("0.1", "0.3", "1", "3", "10"), "approx": ("0.1", "0.3", "1", "3", "10")}
 AMOUNTS["rho"] = ("0.001", "0.01", "0.1", "0.5", "1")
@@ -55,12 +57,11 @@ def begin(visit: Visit) -> Mapping[str, Any]:
     choices = choices_of(workspace, project, schema)
     facts = facts_of(workspace, project, schema, choices)
     chosen = visit.text("stand_in", 4096)
-    if chosen and workspace.inside(chosen) == workspace.inside(project.data):
-        raise UsageError("this is the confidential file: a stand-in must be public")
+    stand_in = _public_file(workspace, chosen) if chosen else None
     asked = {
         "schema": schema.to_dict(),
         "choices": asdict(choices),
-        "stand_in": workspace.relative(workspace.inside(chosen)) if chosen else "",
+        "stand_in": "" if stand_in is None else workspace.relative(stand_in),
         "rows": min(facts.rows or USUAL_ROWS, MOST_ROWS),
         "out": "",
         "says": f"all methods on {chosen or 'simulated rows'}",
@@ -69,6 +70,21 @@ def begin(visit: Visit) -> Mapping[str, Any]:
     if jobs.submit(workspace, job, "rehearse", project.id, asked):
         jobs.launch(workspace, job, 0.0)
     return {"job": job}
+
+
+def _public_file(workspace: Workspace, chosen: str) -> Path:
+    """A file that the steward says is public; never one that a project holds to be confidential, nor a copy or link of it.
+
+    One file by its name: a folder or a pattern could bring in others.
+    """
+    file = workspace.inside(chosen)
+    if not file.is_file():
+        raise UsageError("there is no such file in the workspace; name one file, not a folder or a pattern")
+    for project in workspace.projects():
+        confidential = workspace.inside(project.data)
+        if confidential.is_file() and cmp(file, confidential, shallow=False):
+            raise UsageError(f"this is the confidential file of '{project.id}': a stand-in must be public")
+    return file
 
 
 def watch(visit: Visit) -> Mapping[str, Any]:

@@ -991,8 +991,8 @@ MUTANTS = (
     one(
         "a member chosen by its place in the file",
         "counting/households.py",
-        'f"{key.hex()}|{names[i]}|member"',
-        'f"{key.hex()}|{i}|member"',
+        'names[i], b"member"',
+        'b"%d" % i, b"member"',
         f"{HOUSEHOLDS}::test_the_order_of_the_files_does_not_matter",
     ),
     one(
