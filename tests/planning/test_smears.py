@@ -23,6 +23,16 @@ def money(**keys):
         ({"bins": {"count": 20}}, ["zeros will be spread over 0 to 5,000"]),
         ({"bins": {"edges": [0, 1, 10, 100, 1000, 100_000], "law": "log"}}, []),
         ({"bins": {"edges": [0, 1, 10, 100, 99_999]}}, ["its widest bin"]),
+        (
+            {"type": "number", "bins": {"edges": [0, 1, 99_999], "law": "log"}},
+            ["(precision: 0.01 and edges: [0, 0.01, …])"],
+        ),
+        ({"type": "number", "precision": 1, "bins": {"edges": [0, 1, 99_999], "law": "log"}}, []),
+        (
+            {"type": "number", "precision": 0.01, "bins": {"edges": [0, 1, 99_999], "law": "log"}},
+            ["edges: [0, 0.01, …]"],
+        ),
+        ({"type": "number", "precision": 0.01, "bins": {"edges": [0, 0.01, 99_999], "law": "log"}}, []),
     ],
 )
 def test_a_plan_says_what_bins_do(keys, said):

@@ -82,8 +82,8 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     (changed("fields", ...), "'fields' is missing", "list of columns"),
     (changed("fields", []), "fields is empty", "at least one column"),
     (changed("fields", "age"), "fields must be", "list"),
-    (changed("fields.0", "age"), "column 1: the entry must be", "mapping"),
-    (changed("fields.0.name", ...), "column 1: 'name' is missing", "short name"),
+    (changed("fields.0", "age"), "column number 1: the entry must be", "mapping"),
+    (changed("fields.0.name", ...), "column number 1: 'name' is missing", "short name"),
     (changed("fields.0.name", ""), "empty name", "header"),
     (changed("fields.1.name", "age"), "column 'age' is listed twice", "must differ"),
     (changed("fields.0.type", ...), "column 'age': 'type' is missing", "integer"),
@@ -228,7 +228,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     (rule({"age": {"below": "young"}}), "column 'age', below: 'young'", "whole number"),
     (rule({"sex": {"missing": True}}), "column 'sex': it has no missing level", "missing: true"),
     (rule({"sex": ["F", "M"]}), "every value of column 'sex'", "narrow"),
-    (changed("rules", [{"always": {}}]), "rule 1: unknown key 'always'", "never"),
+    (changed("rules", [{"always": {}}]), "rule number 1: unknown key 'always'", "never"),
     (changed("provenance", "guessed"), "provenance", "data-derived"),
     (
         changed("neighbours", "label") | {"fields": [GOOD["fields"][0]]},
@@ -265,13 +265,13 @@ def test_outside_values_may_be_dropped_under_add_remove_only() -> None:
 BAD_TEXT: list[tuple[bytes, str]] = [
     (b"", "must be a mapping"),
     (b"- a\n- b\n", "must be a mapping"),
-    (b"name: [a\nunit: row\n", "line 2, column 5: not valid YAML"),
-    (b"name: a\n\tunit: row\n", "line 2, column 1: not valid YAML"),
-    (b"name: a\nname: b\n", "line 2: 'name' is given twice"),
-    (b"a: &x 1\nb: 2\n", "line 1: anchors and aliases"),
-    (b"a: *x\n", "line 1: anchors and aliases"),
-    (b"a: !!python/object/apply:os.system [ls]\n", "line 1: tags"),
-    (b"a: 1\n---\nb: 2\n", "line 2: a second document"),
+    (b"name: [a\nunit: row\n", "line 2, character 5: not valid YAML"),
+    (b"name: a\n\tunit: row\n", "line 2, character 1: not valid YAML"),
+    (b"name: a\nname: b\n", "line 2, character 1: 'name' is given twice"),
+    (b"a: &x 1\nb: 2\n", "line 1, character 4: anchors and aliases"),
+    (b"a: *x\n", "line 1, character 4: anchors and aliases"),
+    (b"a: !!python/object/apply:os.system [ls]\n", "line 1, character 4: tags"),
+    (b"a: 1\n---\nb: 2\n", "line 2, character 1: a second document"),
     (b"[" * 200_000, "nested more than"),
     (b"{a: " * 200_000, "nested more than"),
     (b"name: \xff\xfe\n", "not UTF-8"),
@@ -296,17 +296,23 @@ def test_unreadable_file(text: bytes, said: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("type: date,", "type: day,", ", line 6: column 'b': type must be"),
-        ("type: date,", "typ: date,", ", line 6: column 'b': unknown key 'typ'; did you mean 'type'?"),
-        ("2011-12-31", "2010-12-31", ", line 6: column 'b': minimum (2011-01-01) is above maximum"),
-        ("2011-12-31", "2011-02-30", ", line 6: column 'b': maximum: '2011-02-30' is not a date"),
-        ("name: b, ", "", ", line 6: column 2: 'name' is missing"),
-        ("name: b, ", "name: ' ', ", ", line 6: a column has an empty name"),
-        ("unit: row", "unit: {column: id}", ", line 2: unit: 'max_rows' is missing"),
-        ("neighbours: replace", "neighbours: swap", ", line 3: neighbours is 'swap'"),
+        ("type: date,", "type: day,", ", line 6, character 13: column 'b': type must be"),
+        ("type: date,", "typ: date,", ", line 6, character 13: column 'b': unknown key 'typ'; did you mean 'type'?"),
+        ("2011-12-31", "2010-12-31", ", line 6, character 25: column 'b': minimum (2011-01-01) is above maximum"),
+        ("2011-12-31", "2011-02-30", ", line 6, character 46: column 'b': maximum: '2011-02-30' is not a date"),
+        ("name: b, ", "", ", line 6, character 3: column number 2: 'name' is missing"),
+        ("name: b, ", "name: ' ', ", ", line 6, character 3: a column has an empty name"),
+        ("unit: row", "unit: {column: id}", ", line 2, character 1: unit: 'max_rows' is missing"),
+        ("name: b", "name: a", ", line 6, character 4: column 'a' is listed twice"),
+        (
+            "fields:",
+            "analyses: [b ~ a, a ~ c]\nfields:",
+            ", line 4, character 1: analysis 'a ~ c' names 'c', which is no",
+        ),
+        ("neighbours: replace", "neighbours: swap", ", line 3, character 1: neighbours is 'swap'"),
     ],
 )
-def test_a_message_names_the_line(old: str, new: str, said: str, tmp_path: Path) -> None:
+def test_a_message_names_line_and_character(old: str, new: str, said: str, tmp_path: Path) -> None:
     text = """name: people
 unit: row
 neighbours: replace

@@ -239,6 +239,7 @@ def check(
     """Check a schema; with --source, show exact counts of what it would reject (confidential, logged)."""
     from dipsmith.planning.smears import smears
     from dipsmith.schema import Schema
+    from dipsmith.schema.show import describe
     from dipsmith.synthesis.invented_rows import invent_rows
 
     declared = Schema.read(schema)
@@ -276,8 +277,8 @@ def check(
     say(f"{declared.name}: {columns} columns, {declared.size():,} cells, {rules} rules")
     say(f"neighbours {declared.neighbours}, unit {declared.unit}, domains {declared.provenance}")
     people = () if declared.members is None else declared.members.schema.attributes
-    lines = [(a.name, a.type, a.role, f"{a.size:,}") for a in (*declared, *people)]
-    table("Columns", ("name", "type", "role", "levels"), lines, right=(3,))
+    lines = [(a.name, a.type, a.role, f"{a.size:,}", describe(a)) for a in (*declared, *people)]
+    table("Columns", ("name", "type", "role", "levels", "values"), lines, right=(3,))
     say("What a release will look like (5 invented rows, from the schema alone):")
     say(_as_csv(invented))
     if "CONFIDENTIAL" in facts:

@@ -22,15 +22,13 @@ def smears(schema: Schema) -> tuple[str, ...]:
             continue
         widths = np.diff(domain.cuts)
         first = float(widths[0])
-        if (
-            domain.minimum == 0
-            and first > (1 if domain.scale == "integer" else 0)
-            and domain.maximum >= FROM
-            and domain.step is None
-        ):
+        grain = 1 if domain.scale == "integer" else domain.step or 0
+        if domain.minimum == 0 and first > grain and domain.maximum >= FROM:
+            # A bin holds one value only where it is as narrow as values are fine.
+            fine = "" if grain else "precision: 0.01 and "
             found.append(
                 f"column '{attribute.name}': zeros will be spread over 0 to {domain.cuts[1]:,.6g}, because values are drawn within "
-                "bins; if many rows have 0, give it a bin of its own (edges: [0, 1, …])"
+                f"bins; if many rows have 0, give it a bin of its own ({fine}edges: [0, {grain or 0.01:g}, …])"
             )
         middle = float(np.median(np.abs(domain.cuts[1:] + domain.cuts[:-1]) / 2))
         if domain.law == "uniform" and len(widths) < FEW and float(widths.max()) > 2 * middle > 0:

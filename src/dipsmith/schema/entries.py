@@ -189,8 +189,9 @@ def _in_words(problem: Problem, data: Mapping[str, Any]) -> str:
     if place[0] in ("fields", "rules") and len(place) > 1:
         item = data[place[0]][place[1]]
         name = item.get("name") if isinstance(item, Mapping) else None
-        number = f"'{name}'" if name else int(place[1]) + 1
-        where, place = f"{'column' if place[0] == 'fields' else 'rule'} {number}: ", place[2:]
+        # Without a name it is counted, in words that nobody takes for a place in a line.
+        kind = "column" if place[0] == "fields" else "rule"
+        where, place = f"{kind} '{name}': " if name else f"{kind} number {int(place[1]) + 1}: ", place[2:]
     *above, key = [str(part) for part in place if isinstance(part, str)] or ["the entry"]
     where += "".join(f"{part}: " for part in above)
     if problem.kind == "unknown":

@@ -30,6 +30,7 @@ from dipsmith.schema.entries import (
     UnitEntry,
     check_entries,
 )
+from dipsmith.schema.formula.words import abridge
 from dipsmith.schema.households import Members
 from dipsmith.schema.markup import MAX_CHARACTERS, Document, Place, in_file, read_text
 from dipsmith.schema.merging import RARE, rare_values
@@ -51,7 +52,7 @@ def read(path: str | os.PathLike[str]) -> Schema:
     text = read_text(file, "schema file", MAX_CHARACTERS)
     try:
         document = Document.of(text)
-        return _schema(document.data, file.parent, lambda place: f"line {document.line(place)}: ")
+        return _schema(document.data, file.parent, lambda place: f"{document.spot(place)}: ")
     except SchemaError as error:
         raise SchemaError(in_file(file, str(error))) from None
 
@@ -77,7 +78,12 @@ def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
             attributes.append(_attribute(field, folder))
         except SchemaError as error:
             column = "" if str(error).startswith("column '") else f"column '{field.name}': "
-            raise SchemaError(f"{line(('fields', i))}{column}{error}") from None
+            key = str(error).removeprefix(column).removeprefix(f"column '{field.name}': ").partition(" ")[0]
+            place = line(("fields", i, key.partition(":")[0].partition(".")[0]))
+            raise SchemaError(f"{place}{column}{error}") from None
+        if field.name in (a.name for a in attributes[:-1]):
+            place = line(("fields", i, "name"))
+            raise SchemaError(f"{place}column '{field.name}' is listed twice; names must differ")
     by_name = {a.name: a for a in attributes}
     own = set(by_name)
     members = _members(entry, folder)
@@ -102,7 +108,7 @@ def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
             *total_notes(entry.fields),
             *(f"rule without effect: {text}" for text in inert),
         ),
-        analyses=tuple(_analysis(a) for a in entry.analyses),
+        analyses=tuple(_analysis(a, by_name, line(("analyses", i))) for i, a in enumerate(entry.analyses)),
         known_rows=entry.rows,
         members=members,
     )
@@ -159,10 +165,14 @@ def _merging_notes(given: list[FieldEntry]) -> list[str]:
     ]
 
 
-def _analysis(entry: str | PlannedEntry) -> PlannedAnalysis:
-    if isinstance(entry, str):
-        return PlannedAnalysis(entry)
-    return PlannedAnalysis(entry.formula, entry.width, entry.model, tuple(entry.reference.items()))
+def _analysis(entry: str | PlannedEntry, columns: Mapping[str, Attribute], line: str) -> PlannedAnalysis:
+    asked = PlannedEntry(formula=entry) if isinstance(entry, str) else entry
+    made = PlannedAnalysis(asked.formula, asked.width, asked.model, tuple(asked.reference.items()))
+    if unknown := next((name for name in made.columns if name not in columns), None):
+        raise SchemaError(
+            f"{line}analysis '{abridge(made.text)}' names '{unknown}', which is no column in fields; add it"
+        )
+    return made
 
 
 def _without_blanks(data: object) -> object:

@@ -32,10 +32,10 @@ class Line(dict[str, object]):
 
 @dataclass(frozen=True)
 class Document:
-    """What a YAML text holds, with the line of every key and of every list or mapping in a list."""
+    """What a YAML text holds, with line and character of every key and of every list or mapping in a list."""
 
     data: Any
-    lines: Mapping[Place, int]
+    marks: Mapping[Place, tuple[int, int]]
 
     @classmethod
     def of(cls, text: str, *, typed: bool = False, limit: int = MAX_CHARACTERS) -> Document:
@@ -47,15 +47,22 @@ class Document:
             return _build(yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)), typed)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
-            place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+            place = f"{_spot(mark)}: " if mark is not None else ""
             problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "unreadable text"
             what = f"{place}not valid YAML ({' '.join(str(problem).split())})"
             raise SchemaError(f"{what}; check indentation, colons and quotes") from None
 
     def line(self, place: Place) -> int:
         """The line of a place, or of the nearest one above it that is in the text."""
+        return self._mark(place)[0]
+
+    def spot(self, place: Place) -> str:
+        """Line and character of a place, or of the nearest one above it that is in the text."""
+        return "line {}, character {}".format(*self._mark(place))
+
+    def _mark(self, place: Place) -> tuple[int, int]:
         above = (place[:k] for k in range(len(place), 0, -1))
-        return next((self.lines[p] for p in above if p in self.lines), 1)
+        return next((self.marks[p] for p in above if p in self.marks), (1, 1))
 
 
 def parse(text: str, *, typed: bool = False) -> Any:
@@ -69,11 +76,16 @@ def parse(text: str, *, typed: bool = False) -> Any:
     return Document.of(text, typed=typed).data
 
 
+def _spot(mark: Any) -> str:
+    """Where a mark of the parser stands, in words: not "column", which is one of the table."""
+    return f"line {mark.line + 1}, character {mark.column + 1}"
+
+
 def _build(events: Any, typed: bool) -> Document:
     """Assemble the document with a stack of open collections: each with its place and its key without a value yet."""
     root: list[Any] = []
     stack: list[tuple[Any, Place, list[str]]] = [(root, (), [])]
-    lines: dict[Place, int] = {}
+    marks: dict[Place, tuple[int, int]] = {}
     documents = 0
     loader = yaml.SafeLoader("")
 
@@ -87,42 +99,42 @@ def _build(events: Any, typed: bool) -> Document:
         return (*place, key)
 
     for event in events:
-        line = event.start_mark.line + 1
+        mark, spot = (event.start_mark.line + 1, event.start_mark.column + 1), _spot(event.start_mark)
         target, place, pending = stack[-1]
         awaits_key = isinstance(target, dict) and not pending
         if isinstance(event, yaml.DocumentStartEvent):
             documents += 1
             if documents > 1:
-                raise SchemaError(f"line {line}: a second document begins; a file holds one")
+                raise SchemaError(f"{spot}: a second document begins; a file holds one")
         elif isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise SchemaError(
-                f"line {line}: anchors and aliases (& and *) are not supported; write the value out or quote it"
+                f"{spot}: anchors and aliases (& and *) are not supported; write the value out or quote it"
             )
         elif getattr(event, "tag", None):
-            raise SchemaError(f"line {line}: tags ({event.tag}) are not supported; remove it or quote the text")
+            raise SchemaError(f"{spot}: tags ({event.tag}) are not supported; remove it or quote the text")
         elif isinstance(event, yaml.ScalarEvent):
             empty = event.implicit[0] and event.value in ("", "~", "null")
             if not awaits_key:
                 put(None if empty else _typed(loader, event) if typed else event.value)
             elif empty:
-                raise SchemaError(f"line {line}: a key must be plain text; quote it")
+                raise SchemaError(f"{spot}: a key must be plain text; quote it")
             elif event.value in target:
-                raise SchemaError(f"line {line}: '{event.value}' is given twice; keep one of them")
+                raise SchemaError(f"{spot}: '{event.value}' is given twice; keep one of them")
             else:
                 pending.append(event.value)
-                lines[*place, event.value] = line
+                marks[*place, event.value] = mark
         elif isinstance(event, yaml.CollectionStartEvent):
             if awaits_key:
-                raise SchemaError(f"line {line}: a key must be plain text; quote it")
+                raise SchemaError(f"{spot}: a key must be plain text; quote it")
             if len(stack) > MAX_DEPTH:
-                raise SchemaError(f"line {line}: nested more than {MAX_DEPTH} deep; no file needs that")
+                raise SchemaError(f"{spot}: nested more than {MAX_DEPTH} deep; no file needs that")
             made: Any = [] if isinstance(event, yaml.SequenceStartEvent) else {}
             at = put(made)
-            lines.setdefault(at, line)
+            marks.setdefault(at, mark)
             stack.append((made, at, []))
         elif isinstance(event, yaml.CollectionEndEvent):
             stack.pop()
-    return Document(root[0] if root else None, lines)
+    return Document(root[0] if root else None, marks)
 
 
 def _typed(loader: Any, event: Any) -> object:
@@ -132,7 +144,7 @@ def _typed(loader: Any, event: Any) -> object:
         return loader.construct_object(yaml.ScalarNode(tag, event.value))
     except ValueError:
         raise SchemaError(
-            f"line {event.start_mark.line + 1}: '{event.value}' is not a date or number that exists; correct or quote it"
+            f"{_spot(event.start_mark)}: '{event.value}' is not a date or number that exists; correct or quote it"
         ) from None
 
 
