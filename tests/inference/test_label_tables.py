@@ -3,11 +3,14 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import sparse
 
 import dipsmith as ds
 from dipsmith.errors import NotCarried
 from dipsmith.inference.direct import NoisyPair
 from dipsmith.inference.tests import _Average, independence
+from dipsmith.synthesis.label_system import LabelSystem, LabelWeights
+from dipsmith.synthesis.label_table import LabelTable
 from dipsmith.synthesis.label_tables import LabelTables
 
 FIELDS = [
@@ -151,3 +154,28 @@ def test_levels_that_noise_hides_are_left_out():
     noise = np.random.default_rng(0).normal(0, 10, (500, 2, 3))
     assert (NoisyPair(counts, noise).told_apart().counts[:, 2] == 0).all()
     assert (NoisyPair(counts, noise).told_apart().counts[:, :2] > 0).all()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_weights_are_met_where_a_dense_solver_meets_them(seed):
+    """Against least squares over all cells: the same are determined, and no function with less noise meets them."""
+    rng = np.random.default_rng(seed)
+    rows, sizes = 60, (1, 3, 6)
+    tables = []
+    for size in sizes:
+        weight = rng.uniform(1, 2, rows).round(1) if size == 3 and seed % 2 else None
+        noise = np.full((size, 2), rng.uniform(1, 5))
+        tables.append(LabelTable(("s",), rng.integers(0, size, rows), weight, np.zeros((size, 2)), noise, True, False))
+    system = LabelSystem.of(tables, ("s",), SCHEMA)
+    dense = system.cells.toarray()
+    spoiled = rng.normal(size=rows) * np.array([0, 0, 1])[seed % 3]
+    met = sparse.csr_array((dense @ rng.normal(size=sum(sizes)) + spoiled)[:, None])
+    weights = LabelWeights(system, met)
+    scaled = dense / system.noise
+    best = np.linalg.lstsq(scaled, met.toarray()[:, 0], rcond=1e-10)[0] / system.noise
+    possible = np.abs(dense @ best - met.toarray()[:, 0]).max() < 1e-6
+    solved = weights.solve()
+    assert possible == (solved is not None) == (seed % 3 != 2)
+    assert weights.may_be_met or not possible
+    if solved is not None:
+        np.testing.assert_allclose(solved.functions[:, 0], best, atol=1e-8)

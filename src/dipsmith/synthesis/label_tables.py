@@ -25,12 +25,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from scipy import linalg, sparse
+from scipy import sparse
 
 from dipsmith.analyses.design import Float, Ints
 from dipsmith.analyses.measure import Agenda
@@ -38,72 +37,17 @@ from dipsmith.analyses.sums import Layout
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import UsageError
 from dipsmith.estimation.measured_table import MeasuredTable
-from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.synthesis.canonical import PublicRows
+from dipsmith.synthesis.label_system import LabelSystem, LabelWeights, SolvedWeights
+from dipsmith.synthesis.label_table import LabelTable
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.release import Release
 
 AT_A_TIME = 4_000_000
 """Numbers of one batch of draws."""
-
-MOST_CELLS = 1500
-"""Cells of all tables that are asked together: their cross-products are inverted."""
-
-SINGULAR = 1e-12
-"""Directions in which cells are told apart by less than this share of the largest are the same direction."""
-
-EXACT = 1e-6
-"""Weights are met up to this share of the largest."""
-
-
-@dataclass(frozen=True, eq=False)
-class LabelTable:
-    """Noisy sums by cell and label: `cell` has the cell of every distinct public row, `weight` what the row counts for.
-
-    `values` are cells × labels and agree with the public totals; `noise` has the variance of each before they were made
-    to. With `single` only the second of two labels was drawn.
-    """
-
-    labels: tuple[str, ...]
-    cell: Ints
-    weight: Float | None
-    values: Float
-    noise: Float
-    laplace: bool
-    single: bool
-
-    @cached_property
-    def _free(self) -> Float:
-        """The share of a cell's surplus that each label takes: equal ones of those with noise."""
-        noisy = (self.noise > 0).astype(np.float64)
-        return np.asarray(noisy / np.maximum(noisy.sum(axis=1, keepdims=True), 1.0))
-
-    def agreeing(self, totals: Float) -> LabelTable:
-        """The same with labels that add up to the public total of each cell."""
-        if self.single:
-            return self
-        lacking = totals - self.values.sum(axis=1)
-        return replace(self, values=self.values + self._free * lacking[:, None])
-
-    def noise_of(self, labels: int) -> Float:
-        """The variance of one of so many labels in each cell, others added up, on average."""
-        mean = self.noise.mean(axis=1)
-        if self.single or labels == 1:
-            return np.asarray(mean)
-        together = self.noise.shape[1] / labels
-        return np.asarray(mean * together * (1 - 1 / labels))
-
-    def draw(self, random: np.random.Generator, draws: int) -> Float:
-        """The noise again: draws × cells × labels."""
-        shape = (draws, *self.noise.shape)
-        noise = random.laplace(0.0, np.sqrt(0.5), shape) if self.laplace else random.normal(0.0, 1.0, shape)
-        noise = noise * np.sqrt(self.noise)
-        if self.single:
-            return np.concatenate([-noise[..., 1:], noise[..., 1:]], axis=-1)
-        return np.asarray(noise - self._free * noise.sum(axis=-1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,81 +90,27 @@ class LabelTables:
     def _determined(
         self, wanted: Mapping[str, tuple[tuple[str, ...], Ints, int, Float | None]]
     ) -> DeterminedSums | None:
-        found = {}
+        asked = {}
         for key, (labels, groups, size, weight) in wanted.items():
-            system = self._systems.get(labels) or self._systems.setdefault(
-                labels, _System.of(self.tables, labels, self.schema)
-            )
+            if labels not in self._systems:
+                self._systems[labels] = LabelSystem.of(self.tables, labels, self.schema)
             inside = np.flatnonzero(groups >= 0)
             heavy = np.ones(len(inside)) if weight is None else weight[inside]
             columns = sparse.csr_array((heavy, (inside, groups[inside])), shape=(len(groups), size))
-            solved = system.solve(columns)
+            asked[key] = LabelWeights(self._systems[labels], columns)
+        if not all(one.may_be_met for one in asked.values()):  # before anything is inverted
+            return None
+        found = {}
+        for key, one in asked.items():
+            solved = one.solve()
             if solved is None:
                 return None
             found[key] = solved
         return DeterminedSums({n: self.schema[n].size for n in self.schema.private}, self.tables, found)
 
     @cached_property
-    def _systems(self) -> dict[tuple[str, ...], _System]:
+    def _systems(self) -> dict[tuple[str, ...], LabelSystem]:
         return {}
-
-
-@dataclass(frozen=True, eq=False)
-class _System:
-    """The tables that tell some labels, and how their cells add up to weights of the rows."""
-
-    labels: tuple[str, ...]
-    tables: tuple[int, ...]
-    cells: sparse.csr_array
-    noise: Float
-    inverse: Float
-
-    @classmethod
-    def of(cls, tables: Sequence[LabelTable], labels: tuple[str, ...], schema: Schema) -> _System:
-        """Of tables that have these labels, the smallest first, as many as fit."""
-        having = sorted(
-            (i for i, t in enumerate(tables) if set(labels) <= set(t.labels)), key=lambda i: len(tables[i].values)
-        )
-        ends = np.cumsum([len(tables[i].values) for i in having])
-        used = tuple(i for i, end in zip(having, ends, strict=True) if end <= MOST_CELLS)
-        blocks, noise = [], []
-        for i in used:
-            t = tables[i]
-            rows = np.arange(len(t.cell))
-            weight = np.ones(len(rows)) if t.weight is None else t.weight
-            blocks.append(sparse.csr_array((weight, (rows, t.cell)), shape=(len(rows), len(t.values))))
-            noise.append(t.noise_of(prod(schema[n].size for n in labels)))
-        if not used:
-            return cls(labels, (), sparse.csr_array((0, 0)), np.zeros(0), np.zeros((0, 0)))
-        cells, variance = sparse.csr_array(sparse.hstack(blocks)), np.concatenate(noise)
-        size = np.sqrt(np.maximum(variance, 1e-12 * (float(variance.max()) or 1.0)))
-        scaled = sparse.csr_array(cells.multiply(1 / size[None, :]))
-        # Of all functions that meet the weights, the pseudo-inverse finds the one with the least noise.
-        inverse = linalg.pinvh(np.asarray((scaled.T @ scaled).toarray()), rtol=SINGULAR)
-        return cls(labels, used, cells, size, inverse)
-
-    def solve(self, columns: sparse.csr_array) -> _Solved | None:
-        """The functions of cells that add up to weights of the rows, with the least noise; None where there are none."""
-        if not self.tables:
-            return None
-        right = np.asarray((self.cells.T @ columns).toarray()) / self.noise[:, None]
-        found = (self.inverse @ right) / self.noise[:, None]
-        # Weights that were met in one direction chosen by chance are met in all.
-        chance = generator(0).normal(size=(columns.shape[1], 2))
-        wanted = columns @ chance
-        largest = float(np.abs(wanted).max(initial=0.0))
-        if np.abs(self.cells @ (found @ chance) - wanted).max(initial=0.0) > EXACT * max(largest, 1e-300):
-            return None
-        return _Solved(self.labels, self.tables, found)
-
-
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    """Sums of some labels: functions of the cells of tables, cells × groups."""
-
-    labels: tuple[str, ...]
-    tables: tuple[int, ...]
-    functions: Float
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +119,7 @@ class DeterminedSums:
 
     sizes: Mapping[str, int]
     tables: tuple[LabelTable, ...]
-    parts: Mapping[str, _Solved]
+    parts: Mapping[str, SolvedWeights]
 
     @cached_property
     def used(self) -> tuple[int, ...]:

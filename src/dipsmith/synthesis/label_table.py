@@ -1,0 +1,57 @@
+"""One noisy label table of a release under `label`, beside the public rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dipsmith.analyses.design import Float, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTable:
+    """Noisy sums by cell and label: `cell` has the cell of every distinct public row, `weight` what the row counts for.
+
+    `values` are cells × labels and agree with the public totals; `noise` has the variance of each before they were made
+    to. With `single` only the second of two labels was drawn.
+    """
+
+    labels: tuple[str, ...]
+    cell: Ints
+    weight: Float | None
+    values: Float
+    noise: Float
+    laplace: bool
+    single: bool
+
+    @cached_property
+    def _free(self) -> Float:
+        """The share of a cell's surplus that each label takes: equal ones of those with noise."""
+        noisy = (self.noise > 0).astype(np.float64)
+        return np.asarray(noisy / np.maximum(noisy.sum(axis=1, keepdims=True), 1.0))
+
+    def agreeing(self, totals: Float) -> LabelTable:
+        """The same with labels that add up to the public total of each cell."""
+        if self.single:
+            return self
+        lacking = totals - self.values.sum(axis=1)
+        return replace(self, values=self.values + self._free * lacking[:, None])
+
+    def noise_of(self, labels: int) -> Float:
+        """The variance of one of so many labels in each cell, others added up, on average."""
+        mean = self.noise.mean(axis=1)
+        if self.single or labels == 1:
+            return np.asarray(mean)
+        together = self.noise.shape[1] / labels
+        return np.asarray(mean * together * (1 - 1 / labels))
+
+    def draw(self, random: np.random.Generator, draws: int) -> Float:
+        """The noise again: draws × cells × labels."""
+        shape = (draws, *self.noise.shape)
+        noise = random.laplace(0.0, np.sqrt(0.5), shape) if self.laplace else random.normal(0.0, 1.0, shape)
+        noise = noise * np.sqrt(self.noise)
+        if self.single:
+            return np.concatenate([-noise[..., 1:], noise[..., 1:]], axis=-1)
+        return np.asarray(noise - self._free * noise.sum(axis=-1, keepdims=True))
