@@ -148,7 +148,7 @@ def _noise(release: Release, tables: list[TableNoise]) -> tuple[Block, ...]:
             (t.what, t.cells, t.times, t.sd, Z95 * t.sd, Z95 * t.sd / n, _expected_tvd(t, n))
             for t in tables[:MOST_LINES]
         ],
-        (f"And {rest} more tables with more noise. " if rest > 0 else "")
+        (f"And {rest} more table{'s' * (rest > 1)} with more noise. " if rest > 0 else "")
         + f"Noise: {_listed(sorted({t.mechanism for t in tables}), 2)}. Before counts are made consistent, which lowers it. TVD: total variation distance "
         "between the table and the authentic one, half the expected sum of absolute errors of its shares.",
     )
