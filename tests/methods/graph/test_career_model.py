@@ -142,6 +142,28 @@ def test_hardly_any_rows_are_no_reason_to_fail(rows):
     assert len(model.sample(10, seed=1)) == 10
 
 
+@pytest.mark.parametrize("left", [0.0, 1e-12, 1e-4])
+def test_rows_are_drawn_where_noise_leaves_nobody_who_arrives(exact, left, monkeypatch):
+    """However few arrive by the model, drawing ends, after a few populations that are taken to be larger."""
+    model, populations = exact[1], []
+    whole = type(model.steps).marginal
+
+    def marginal(steps, names):
+        found = whole(steps, names).copy()
+        if names == ("year", ARRIVAL):
+            found[:, 0] *= left
+        return found
+
+    def careers_of(this, share, random, own=CareerModel._careers):
+        populations.append(share)
+        assert len(populations) < 60
+        return own(this, share, random)
+
+    monkeypatch.setattr(type(model.steps), "marginal", marginal)
+    monkeypatch.setattr(CareerModel, "_careers", careers_of)
+    assert len(model.sample(500, seed=1)) == 500
+
+
 def test_the_plan_is_that_of_the_steps():
     schema = panel()
     plan = AIM().plan(schema, PureDP(1), PublicFacts(3_000))

@@ -47,6 +47,9 @@ NEAR, LEVELS = 2, 8
 LEAST, REACH = 0.05, 5
 """Moves fade by this factor at least; how fast is seen in so many levels beyond those that are near."""
 
+FEWEST = 1e-9
+"""People who arrive in a period, at least."""
+
 SPARE = 1.02
 """More careers than wanted rows need are drawn at once, and the last ones dropped."""
 
@@ -74,10 +77,12 @@ class CareerModel:
         """Draw careers with `n` rows together, units numbered from 1 on; at most the last career is cut short."""
         random, wanted = generator(seed), self.rows if n is None else n
         parts = [self._careers(0.0, random)]
+        periods, first = self.schema[str(self.schema.unit.order)].size, float(self._arrivals()[:, FIRST].sum())
         while (made := sum(map(len, parts))) < wanted:
-            # A measured population too small to give a row is taken to be larger.
-            more = self._careers((wanted - made) * SPARE / max(self.rows, 1), random)
-            parts.append(more if len(more) else self._careers(1.0 + 10.0 / max(self.rows, 1), random))
+            # Noise may leave next to nobody who arrives: then the population is taken to be larger, until there are enough.
+            share = max((wanted - made) * SPARE / max(self.rows, 1), (wanted - made) / periods / first)
+            more = self._careers(share, random)
+            parts.append(more if len(more) else self._careers(2.0 / first, random))
         drawn = Codes.concatenate(parts)
         firsts = np.cumsum([0, *(_people(part) for part in parts)])
         units = np.concatenate([_units(part) + first for part, first in zip(parts, firsts[:-1], strict=True)])
@@ -87,10 +92,16 @@ class CareerModel:
         _, numbers = np.unique(units[by], return_inverse=True)
         return replace(drawn.take(by), units=numbers.astype(np.int64) + 1)
 
+    def _arrivals(self) -> NDArray[np.float64]:
+        """How many arrive in each period, for the first time and again; somebody does, whatever noise says."""
+        found = self.steps.total * self.steps.marginal((str(self.schema.unit.order), ARRIVAL))
+        found[:, FIRST] = np.maximum(found[:, FIRST], FEWEST)
+        return found
+
     def _careers(self, share: float, random: Generator) -> Codes:
         """All careers of a population of this share of the measured one; units are numbered from 0 on."""
         order, fixed, changing = str(self.schema.unit.order), fixed_columns(self.schema), changing_columns(self.schema)
-        arrivals = share * self.steps.total * self.steps.marginal((order, ARRIVAL))
+        arrivals = share * self._arrivals()
         last: dict[str, Ints] = {name: np.zeros(0, dtype=np.int64) for name in (*fixed, *changing)}
         present, gone, people = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), 0
         rows: list[Codes] = []
