@@ -1,11 +1,14 @@
 """Public tables for growth: other names, other scales, their cost charged."""
 
+from shutil import copyfile
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pytest
 
 import dipsmith as ds
-from dipsmith.errors import SchemaError, SourceError
+from dipsmith.errors import SchemaError, SourceError, UsageError
 
 SCHEMA = ds.Schema.from_dict(
     {
@@ -62,3 +65,21 @@ def test_a_forest_grows_on_it_and_its_cost_is_charged(tmp_path):
     assert release.card.spending[0]["cost"] == 0.25
     assert sum(line["cost"] for line in release.card.spending) == pytest.approx(1)
     assert release.tables[0].num_rows == 1000
+
+
+@pytest.mark.parametrize("file", [True, False])
+def test_a_forest_never_grows_on_the_confidential_table(file, tmp_path):
+    """Taken for public, its exact counts would decide where branches end; refused before anything is charged."""
+    ledger, rows = ds.Ledger(tmp_path / "b.db"), staff()
+    ledger.grant("staff", ds.PureDP(2))
+    private, public = (tmp_path / "one.csv", tmp_path / "two.csv") if file else (rows, rows)
+    if file:
+        pa_csv.write_csv(rows, private)
+        copyfile(private, public)
+    plain = SCHEMA.to_dict()
+    fields = [f | {"role": "private"} for f in plain["fields"]]
+    schema = ds.Schema.from_dict(plain | {"neighbours": "replace", "fields": fields})
+    forest = ds.Forest(public=ds.public_table(public, schema))
+    with pytest.raises(UsageError, match="is the confidential one itself"):
+        ds.synthesize(private, schema, forest, budget=ds.PureDP(1), ledger=ledger)
+    assert ledger.show("staff").spent_units == 0

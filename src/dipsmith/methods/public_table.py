@@ -10,18 +10,21 @@ class PublicTable:
     """A public table for trees to grow on, encoded by the private table's schema.
 
     `codes` must have every column that trees may ask. `cost` is what the table cost in privacy, if it was made from the
-    private rows: charged again to every run that uses it, since both are released. `what` names it on the card.
+    private rows: charged again to every run that uses it, since both are released. `what` names it on the card; `source` is
+    the fingerprint of the rows that were given, where it is known.
     """
 
-    def __init__(self, codes: Codes, cost: Budget | None = None, what: str = "a public table") -> None:
+    def __init__(
+        self, codes: Codes, cost: Budget | None = None, what: str = "a public table", source: str | None = None
+    ) -> None:
         # No dataclass: `asdict` of a method must not take its rows for parameters.
-        self.codes, self.cost, self.what = codes, cost, what
+        self.codes, self.cost, self.what, self.source = codes, cost, what, source
 
     def within(self, attribute: str, code: int) -> PublicTable:
         """Its own rows of one label; a table without the attribute stands for every label alike."""
         if attribute not in self.codes.columns:
             return self
-        return PublicTable(self.codes.take(self.codes[attribute] == code), self.cost, self.what)
+        return PublicTable(self.codes.take(self.codes[attribute] == code), self.cost, self.what, self.source)
 
     def __deepcopy__(self, memo: object) -> PublicTable:
         return self

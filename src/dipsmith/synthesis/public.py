@@ -17,6 +17,7 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Codes, Schema, Unit
 from dipsmith.schema.formula.tree import quote
 from dipsmith.sources import source
+from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.synthesis.column_map import map_columns
 from dipsmith.synthesis.natural_inputs import (
     MethodLike,
@@ -109,4 +110,4 @@ def public_table(
     parts = [encoder.encode(batch)[0] for batch in found.batches(wanted)]
     if not parts:
         raise SourceError(f"{found.describe()}: it has no rows to grow on")
-    return PublicTable(Codes.concatenate(parts), cost, found.describe())
+    return PublicTable(Codes.concatenate(parts), cost, found.describe(), fingerprint(found))
