@@ -94,6 +94,12 @@ def test_the_page_of_households_runs(tmp_path, monkeypatch):
     assert (notebook / "release" / "synthetic-1-persons.csv").is_file()
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")
+def test_the_page_of_panels_runs(tmp_path, monkeypatch):
+    run_page(ROOT / "docs" / "how-to" / "panels.md", tmp_path, monkeypatch)
+
+
 def test_the_page_of_places_runs(tmp_path, monkeypatch):
     run_page(ROOT / "docs" / "how-to" / "places.md", tmp_path, monkeypatch)
 

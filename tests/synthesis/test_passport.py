@@ -207,7 +207,7 @@ def test_the_page_for_officials_says_the_odds_in_words(folder, labelled):
     assert "50:50" in told
     assert "73:27" in told
     assert "sex of any one row" in told
-    assert "Spent before on the same rows" in told
+    assert "Spent before under this name" in told
     other = (folder / "officials.html").read_text("utf-8")
     assert "1 in 1,000,000,000" in other
     assert all(sign not in told + other for sign in ("e^", "exp(", "≤"))

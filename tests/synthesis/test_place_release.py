@@ -76,6 +76,7 @@ def test_the_plan_tells_the_error_by_level(schema, tmp_path, capsys):
     text = json.dumps(plan, ensure_ascii=False)
     assert "county × sex" in text
     assert "with all levels together" in text
+    assert "counts by place, all × sex: ±" in text
 
 
 def test_planned_tables_by_place_are_answered_directly(schema):

@@ -301,5 +301,7 @@ def test_one_table_is_not_granted_twice_unnoticed(ledger):
     with pytest.raises(BudgetError, match="same source as 'people'"):
         ds.synthesize(people(), other, ds.Flat(), budget=ds.PureDP(1), ledger=ledger)
     ds.synthesize(people(seed=1), other, ds.Flat(), budget=ds.PureDP("0.5"), ledger=ledger)
-    ds.synthesize(people(), other, ds.Flat(), budget=ds.PureDP("0.5"), ledger=ledger, another_grant=True)
+    release = ds.synthesize(people(), other, ds.Flat(), budget=ds.PureDP("0.5"), ledger=ledger, another_grant=True)
+    assert "adds up" in release.card.steward_says[0]
+    assert not any("the one name" in text for text in release.card.steward_says)
     assert [run.another_grant for run in ledger.show("others").runs] == [False, True]

@@ -69,6 +69,10 @@ class Planned:
         >>> Planned("column", "pay", PureDP(1), attributes=("pay",)).place
         "column 'pay'"
         """
+        if self.stage.endswith(f", {self.what}"):
+            return self.stage  # it has said so
+        if self.stage == "column" and not self.attributes:
+            return f"column '{self.what}'"  # one that is measured on the way and not released
         few, more = self.attributes[:3], len(self.attributes) - 3
         named = ", ".join(f"'{name}'" for name in few) + (f" and {more} more" if more > 0 else "")
         return f"{self.stage} {named}" if few else self.stage

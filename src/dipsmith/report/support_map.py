@@ -12,7 +12,7 @@ from html import escape
 from dipsmith.report.canvas import shorten
 
 CELL, GAP = 26, 3
-CHARACTER = 6.4
+CHARACTER = 7.2
 LONGEST = 20
 
 FULL = '<rect{place} fill="var(--accent)"/>'

@@ -311,8 +311,11 @@ _CARD = TypeAdapter(Card)
 
 def steward_says(order: Order, events: Sequence[Event]) -> tuple[str, ...]:
     """What the guarantee takes on trust: nothing in the rows was asked whether it is so."""
+    name = order.schema.name
     says = [
-        f"'{order.schema.name}' is the one name of this table: its budget is kept under it",
+        f"'{name}' is another name of rows that were charged before: what was spent under all their names adds up"
+        if order.another_grant
+        else f"'{name}' is the one name of this table: its budget is kept under it",
         f"the domains are public ({order.schema.provenance})",
     ]
     if order.stated_rows is not None:

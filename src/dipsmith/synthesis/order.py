@@ -39,6 +39,7 @@ class Order:
     testing: bool = False  # whether the release will be stamped NOT PRIVATE
     analyses: tuple[PlannedAnalysis, ...] = ()  # what researchers will ask, agreed upon before
     known_rows: int | None = None  # how many the table has, as the steward states; default: as the schema says
+    another_grant: bool = False  # whether the steward confirmed that the rows were charged under another name
 
     def __post_init__(self) -> None:
         neighbours = self.schema.neighbours

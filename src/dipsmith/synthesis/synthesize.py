@@ -136,7 +136,9 @@ def synthesize(
     method, budget = understand_method(method, schema), understand_budget(budget)
     planned = tuple(PlannedAnalysis.of(a) for a in (*schema.analyses, *analyses))
     method = prepare_method(method, planned, schema)
-    order = Order(schema, method, budget, sets, each, rows, onto is not None, testing, planned, known_rows)
+    order = Order(
+        schema, method, budget, sets, each, rows, onto is not None, testing, planned, known_rows, another_grant
+    )
     if noise_seed is not None and not testing:
         raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
     if ledger is None and not testing:

@@ -150,7 +150,7 @@ def _spent(facts: PassportFacts) -> tuple[Any, ...]:
     if card.account is not None:
         before = card.account["spent"] - card.units
         kind = "epsilon" if card.currency == "epsilon" else "rho"
-        lines.append(("Spent before on the same rows", str(of_units(kind, before)) if before > 0 else "nothing"))
+        lines.append(("Spent before under this name", str(of_units(kind, before)) if before > 0 else "nothing"))
         lines.append(("Agreed on in all", str(of_units(kind, card.account["granted"]))))
     lines.append(("Confidential looks", f"{card.looks}, logged, not for release"))
     return (Facts(tuple(lines)), "What is spent adds up: the limits above are for this release alone.")
