@@ -169,7 +169,7 @@ class BatchRows:
         """The steps of a panel; no row is read yet."""
         from dipsmith.counting.steps import StepRows, linked_rows
 
-        return StepRows(self.schema, lambda: linked_rows(self))
+        return StepRows(self.schema, lambda: linked_rows(self), self.total)
 
     def coarsened(self, level: int) -> Rows:
         """The same rows with the larger places of a level instead of their places."""
@@ -226,7 +226,7 @@ class HeldRows(BatchRows):
         """The steps of a panel."""
         from dipsmith.counting.steps import StepRows
 
-        return StepRows(self.schema, lambda: next(self._passing([], "lawful")))
+        return StepRows(self.schema, lambda: next(self._passing([], "lawful")), self.total)
 
     def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns."""

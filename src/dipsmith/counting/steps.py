@@ -27,9 +27,12 @@ from dipsmith.schema.steps import step_schema, steps_of
 
 
 class StepRows(HeldRows):
-    """The steps of a panel's rows; `read` gives those rows, with their units, when they are first needed."""
+    """The steps of a panel's rows; `read` gives those rows, with their units, when they are first needed.
 
-    def __init__(self, schema: Schema, read: Callable[[], Codes]) -> None:
+    `total` gives the number of rows, lawful or not.
+    """
+
+    def __init__(self, schema: Schema, read: Callable[[], Codes], total: Callable[[], int]) -> None:
         if schema.members is not None:
             raise UnsupportedError("households are made from two tables, and the table of their members is not here")
         if schema.unit.order is None:
@@ -37,7 +40,7 @@ class StepRows(HeldRows):
                 "this table is no panel: its schema does not say in which order the rows of a unit come; write "
                 "unit: {column: person, max_rows: 24, order: year}"
             )
-        self.schema, self._read = step_schema(schema), read
+        self.schema, self._read, self._total = step_schema(schema), read, total
         self._views: dict[View, Codes] = {}
         self._memory, self._fixed = CountMemory(), ()
         self._panel = schema
@@ -52,6 +55,10 @@ class StepRows(HeldRows):
     def _passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """Yield all steps: every row behind them breaks no rule."""
         yield self.held
+
+    def total(self) -> int:
+        """The number of rows, lawful or not: what is public where their number is public. That of steps is not."""
+        return self._total()
 
 
 def linked_rows(rows: BatchRows) -> Codes:

@@ -3,9 +3,11 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from dipsmith.counting.count import HeldRows
+from dipsmith.codec.encode import Encoder
+from dipsmith.counting.count import BatchRows, HeldRows
 from dipsmith.counting.steps import StepRows
 from dipsmith.methods.graph.aim import AIM
 from dipsmith.methods.graph.careers import CareerModel, pool_far_moves
@@ -17,6 +19,7 @@ from dipsmith.privacy.events import Chosen, Measured, Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.schema.steps import ARRIVAL, NEXT, before
+from dipsmith.sources import source
 from dipsmith.testing import RecordedAnswers
 
 PERIODS = 4
@@ -69,7 +72,7 @@ def fitted(codes, budget, seed=3, method=None, observer=None):
 
 
 def steps_of_rows(codes):
-    return StepRows(codes.schema, lambda: codes).held
+    return StepRows(codes.schema, lambda: codes, lambda: len(codes)).held
 
 
 def distance(first, second, names):
@@ -173,7 +176,7 @@ def test_the_plan_is_that_of_the_steps():
 
 
 def test_far_moves_fade_evenly_and_near_ones_stand():
-    schema = StepRows(panel(), lambda: careers(panel(), 1)).schema
+    schema = StepRows(panel(), lambda: careers(panel(), 1), lambda: 1).schema
     values = np.arange(90.0).reshape(9, 10)
     (pooled,) = pool_far_moves([Evidence(("grade", before("grade")), values, 1.0)], schema)
     assert pooled.values.sum() == pytest.approx(values.sum())
@@ -201,3 +204,21 @@ def test_whoever_could_go_on_only_against_a_rule_leaves():
     made = model.sample(2_000, seed=1)
     assert made.lawful().all()
     assert (made["year"] == 3).any()
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_how_many_rows_break_a_rule_is_not_told_for_free(held):
+    """With one row of a person under `replace` the number of rows is public, that of lawful ones is not."""
+    schema = panel("replace", max_rows=1)
+
+    def told(grade):
+        table = pa.table(
+            {"person": range(9), "year": [2001] * 9, "sex": ["F"] * 9, "grade": [grade] + [1] * 8, "place": ["z"] * 9}
+        )
+        rows = BatchRows(source(table), schema, bytes(32))
+        if held:
+            rows = HeldRows(Encoder(schema).encode(table)[0])
+        curator = Curator(rows, PureDP(1), stream=Stream.of(1), journal=Rehearsal())
+        return curator.rows, curator.steps(PureDP(1)).rows
+
+    assert told(1) == told(8) == (9, 9)
