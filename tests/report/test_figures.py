@@ -207,3 +207,20 @@ def test_the_studio_has_the_palette_of_the_reports():
     for name, (by_day, by_night) in canvas.PALETTE.items():
         assert f"--{name}: {by_day};" in light
         assert name == "alarm" or f"--{name}: {by_night};" in dark
+
+
+def test_a_figure_is_what_matplotlib_draws_when_it_draws_twice(monkeypatch):
+    """Placing the panels is all that the first of its two drawings is for: the bytes are the same."""
+
+    def drawn():
+        with canvas.surface(4.0, 3.0) as (figure, done):
+            for axis in figure.subplots(2, 2).ravel():
+                axis.plot([0, 1, 2], [3, 1_000_000, 5], label="a long name of a line")
+                axis.set(title="a title", xlabel="years", ylabel="pay")
+                axis.legend()
+            figure.legend(loc="outside upper right")
+            return done()
+
+    once = drawn()
+    monkeypatch.setattr(canvas, "_once", lambda figure: figure.draw)
+    assert drawn() == once

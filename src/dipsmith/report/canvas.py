@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -80,6 +80,7 @@ def surface(width: float, height: float, **style: str) -> Iterator[tuple[Any, Ca
         mpl.rcParams.update(STYLE | style)
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
+        figure.draw = _once(figure)  # type: ignore[assignment, method-assign]
 
         def done() -> str:
             text = io.StringIO()
@@ -87,6 +88,23 @@ def surface(width: float, height: float, **style: str) -> Iterator[tuple[Any, Ca
             return _cleaned(text.getvalue())
 
         yield figure, done
+
+
+def _once(figure: Any) -> Callable[[Any], None]:
+    """How a figure is drawn: matplotlib first draws all of it unseen to place its panels, and placing them is enough."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    whole: Callable[[Any], None] = figure.draw
+
+    def draw(renderer: Any) -> None:
+        engine = figure.get_layout_engine()
+        if isinstance(engine, ConstrainedLayoutEngine) and figure.axes:
+            with suppress(ValueError):  # as matplotlib does
+                engine.execute(figure)
+        else:
+            whole(renderer)
+
+    return draw
 
 
 def write_figure(path: Path, title: str, caption: str, draw: Callable[[Any], None]) -> None:
