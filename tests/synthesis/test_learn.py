@@ -27,7 +27,7 @@ from dipsmith.privacy.survey import Survey
 from dipsmith.schema import Unit
 from dipsmith.sources import source
 from dipsmith.synthesis.learn import _blank_schema
-from dipsmith.synthesis.learned_fields import find_type
+from dipsmith.synthesis.learned_fields import FoundType, find_extent, find_type, unknown_field
 
 MIXED = ["17", "3.5", "0", "", "2011-05-06", "x", "-99", "1e9", "007", None]
 
@@ -438,3 +438,14 @@ def test_a_column_of_which_one_value_stands_out_is_left_to_the_steward():
     assert found.schema is None
     assert found.unsaid == ("gain",)
     assert "only 0 surely occurs" in found.text
+
+
+def test_one_year_that_stands_out_does_not_bound_the_others():
+    counts = np.zeros(300, dtype=np.int64)
+    counts[100:140] = 20
+    counts[120] = 120
+    hired = FoundType("hired", "date", missing=False)
+    assert find_extent(hired, counts, doubt=100.0) is None
+    assert "of type date" in unknown_field("hired", hired).reason
+    counts[100:140] = 60
+    assert len(find_extent(hired, counts, doubt=100.0).cells.counts) == 40

@@ -271,7 +271,7 @@ class _Terms:
                 fields[found.column] = text_field(found, levels.get(found.column))
             elif found.type == "boolean":
                 fields[found.column] = plain_field(found)
-        return self._written([fields.get(n) or unknown_field(n) for n in columns], head)
+        return self._written([fields.get(n) or unknown_field(n, types[n]) for n in columns], head)
 
     def _numbers(self, curator: Curator, found: Sequence[FoundType], budget: Budget) -> dict[str, DraftField]:
         """Bounds by coarse cells, then bins by finer ones between them."""

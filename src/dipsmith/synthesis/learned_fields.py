@@ -162,6 +162,9 @@ def _extent_in_years(found: FoundType, counts: Ints, doubt: float) -> ValueExten
     if ends is None:
         return None
     within = cells.between(*ends)
+    # One year that noise does not hide is no bound of many that it does: all rows would be clipped into it.
+    if 2 * within.counts.sum() < counts.sum():
+        return None
     first, last = (int(e) for e in (within.edges[0], within.edges[-1]))
     if len(within.counts) > 15:
         return ValueExtent(found, within, (), None)
@@ -238,6 +241,9 @@ def _scale(found: FoundType) -> Scale:
     return found.type
 
 
-def unknown_field(column: str) -> DraftField:
-    """A column of which too little is known."""
+def unknown_field(column: str, found: FoundType | None = None) -> DraftField:
+    """A column of which too little is known, perhaps no more than its type."""
+    if found is not None:
+        why = f"of type {found.type}, but spread too thin for its bounds to be seen through the noise; say its bounds"
+        return DraftField(column, None, why)
     return DraftField(column, None, "too few values to tell anything of it; say its type and its public values")
