@@ -950,6 +950,13 @@ MUTANTS = (
         "tests/counting/test_panel_rows.py::test_a_unit_has_one_row_in_a_period",
     ),
     one(
+        "lawful rows of a panel as the public number of rows",
+        "counting/steps.py",
+        "        return self._total()\n",
+        "        return len(self.held)\n",
+        "tests/methods/graph/test_career_model.py::test_how_many_rows_break_a_rule_is_not_told_for_free",
+    ),
+    one(
         "an orphan among the members of another household",
         "counting/households.py",
         "        at = pc.index_in(theirs, value_set=names)\n",
