@@ -27,6 +27,7 @@ import os, sys
 switch = os.environ.get("SABOTAGE_SWITCH")
 if switch and any("dipsmith" in argument for argument in sys.orig_argv):
     import dipsmith.counting.count as counting
+    import dipsmith.studio.accounts as accounts
     import dipsmith.studio.projects as projects
 
     def broken(name, original):
@@ -37,7 +38,7 @@ if switch and any("dipsmith" in argument for argument in sys.orig_argv):
         return fail
 
     counting.Tally = broken('job', counting.Tally)
-    projects.accounts = broken('server', projects.accounts)
+    projects.accounts = accounts.accounts = broken('server', accounts.accounts)
 """
 
 
@@ -87,6 +88,10 @@ def unpacked(data):
     if data[:4] == b"PAR1":
         return [repr(pq.read_table(io.BytesIO(data)).to_pydict())]
     if data[:2] == b"PK" and zipfile.is_zipfile(io.BytesIO(data)):
+        with zipfile.ZipFile(io.BytesIO(data)) as parts:
+            if not all(name.endswith(".npy") for name in parts.namelist()):
+                files = [parts.read(name) for name in parts.namelist()]
+                return [text for file in files for text in (repr(file), *unpacked(file))]
         with np.load(io.BytesIO(data)) as arrays:
             return [repr(arrays[name].tolist()) for name in arrays.files]
     return []
@@ -189,6 +194,9 @@ def test_no_canary_in_any_answer(listening, capfd):
         "run",
         "release",
         f"release/{job}",
+        f"release/{job}/release.zip",
+        "ledger",
+        "ledger.csv",
         "compare",
     ):
         assert listener.send("GET", f"/p/{project}/{step}").status_code == 200, step
@@ -205,6 +213,11 @@ def test_no_canary_in_any_answer(listening, capfd):
         time.sleep(0.3)
     assert status == "finished"
     listener.send("GET", f"/p/{project}/compare/{looked['job']}")
+    for shown in (
+        f"/p/{project}/compare/{looked['job']}/distribution.csv",
+        f"/api/p/{project}/compare/{looked['job']}/distribution",
+    ):
+        assert listener.send("GET", shown, params={"column": "sex"}).status_code == 200
     for file in sorted((running.folder / "comparisons" / f"{project}-{'b' * 8}").rglob("*.*")):
         listener.send("GET", f"/p/{project}/compare/{looked['job']}/files/{file.name}")
     ask_questions(listener, project, release)
@@ -214,6 +227,9 @@ def test_no_canary_in_any_answer(listening, capfd):
     assert running.wait(broken, lost, "finished", "failed")["status"] == "failed"
     for step in ("run", "release", "compare"):
         listener.send("GET", f"/p/{broken}/{step}")
+    listener.send("POST", f"/api/jobs/{lost}/dismiss", json={})
+    listener.send("POST", f"/api/p/{project}/grant", json={"currency": "epsilon", "amount": "1"})
+    listener.send("POST", f"/api/p/{project}/tradeoff", json={"stand_in": ""})
     spoilt(listener, project)
     unheard = {route.path for route in addresses()} - {path for path, _ in listener.asked}
     assert unheard == set()

@@ -19,7 +19,7 @@ def test_a_note_names_the_better_method(dipsmith, tmp_path):
     common = ["people.csv", "--schema", "people.yaml", "--ledger", "b.db", "--known-rows", 40, "--method", "flat"]
     hopeless = dipsmith("synthesize", *common, "--epsilon", "0.02", "--out", "one", "--json")
     assert hopeless.code == 0, hopeless.err
-    assert "dipsmith: note: flat, full table: hopeless" in hopeless.err
+    assert "dipsmith: note: flat, full table 'place', 'grade': hopeless" in hopeless.err
     assert "use mst or aim" in hopeless.err
     assert json.loads(hopeless.out)["rows"] == 40
     fine = dipsmith("synthesize", *common, "--epsilon", "0.9", "--out", "two")

@@ -146,7 +146,8 @@ def _members(entry: SchemaEntry, folder: Path) -> Members | None:
             raise SchemaError(f"'{wrong}' is said of the households; leave it out")
         schema = _schema({**data, **expected}, folder, lambda place: "")
     except SchemaError as error:
-        raise SchemaError(f"members: {error}") from None
+        where = f"members '{entry.members}'" if isinstance(entry.members, str) else "members"
+        raise SchemaError(f"{where}: {error}") from None
     return Members(replace(schema, unit=replace(schema.unit, members=entry.max_members)), entry.order)
 
 

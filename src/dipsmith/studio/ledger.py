@@ -108,4 +108,4 @@ def grant(visit: Visit) -> Mapping[str, Any]:
             "few public releases spend more than 10"
         )
     visit.workspace.ledger.grant(name, budget, by=visit.text("by") or None, why=visit.text("why"))
-    return {"statement": visit.workspace.ledger.show(name).as_dict()}
+    return {"name": name, "granted": str(budget)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,7 @@ from dipsmith.schema.dictionary import ColumnFacts
 
 LARGEST = 200_000_000
 """Bytes of a dictionary at most; of a statistical file only the header is read."""
-READERS = {
-    "statistical": (".dta", ".sav", ".zsav", ".por", ".sas7bdat", ".xpt"),
-    "table_schema": (".json", ".yaml", ".yml"),
-    "ddi": (".xml",),
-    "listing": (".csv", ".tsv", ".txt", ".xlsx"),
-}
-"""Which module reads which endings; imported when it is needed."""
+STATISTICAL = (".dta", ".sav", ".zsav", ".por", ".sas7bdat", ".xpt")
 
 
 def read_dictionary(given: Any, table: str | None = None) -> list[ColumnFacts]:
@@ -47,13 +40,21 @@ def read_dictionary(given: Any, table: str | None = None) -> list[ColumnFacts]:
 def _read_file(path: Path) -> list[ColumnFacts]:
     if not path.is_file():
         raise SourceError(f"{path}: no such file; give a data dictionary, or a database address")
-    name = next((name for name, endings in READERS.items() if path.suffix.lower() in endings), None)
-    if name not in (None, "statistical") and path.stat().st_size > LARGEST:
+    ending = path.suffix.lower()
+    if ending not in STATISTICAL and path.stat().st_size > LARGEST:
         raise SourceError(f"{path}: more than {LARGEST:,} bytes, too large for a data dictionary")
-    if name is None:
+    read: Callable[[Path], list[ColumnFacts]]
+    if ending in STATISTICAL:
+        from dipsmith.sources.dictionaries.statistical import read_statistical as read
+    elif ending in (".json", ".yaml", ".yml"):
+        from dipsmith.sources.dictionaries.table_schema import read_table_schema as read
+    elif ending == ".xml":
+        from dipsmith.sources.dictionaries.ddi import read_ddi as read
+    elif ending in (".csv", ".tsv", ".txt", ".xlsx"):
+        from dipsmith.sources.dictionaries.listing import read_listing as read
+    else:
         raise SourceError(
             f"{path}: not a kind of dictionary that is known: .dta, .sav, .sas7bdat, .json, .yaml, .xml, .csv or .xlsx; for "
             "the rows of a public file of the same layout use --public-file"
         )
-    read: Callable[[Path], list[ColumnFacts]] = getattr(import_module(f"{__package__}.{name}"), f"read_{name}")
     return read(path)
