@@ -140,9 +140,8 @@ def test_postgresql_with_an_index_that_it_reads_instead_of_the_table(postgresql,
         connection.execute("UPDATE planned SET wide = wide || 'w'")
         for column in ("s", "id", "g"):
             connection.execute(f"CREATE INDEX ON planned ({column})")
-        for _ in range(
-            60
-        ):  # while another test's transaction is open, a vacuum leaves rows that only the table can show
+        # While another test's transaction is open, a vacuum leaves rows that only the table can show.
+        for _ in range(60):
             connection.execute("VACUUM ANALYZE planned")
             plan = str(connection.execute("EXPLAIN SELECT s FROM planned").fetchall())
             if "Index Only Scan" in plan:
