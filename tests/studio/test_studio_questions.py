@@ -110,7 +110,7 @@ def test_a_question_is_approved_another_declined_and_asked_again_is_free(studio,
     page.goto(f"{running.origin}/p/{project}/questions")
     assert page.locator(".question").count() == 0
     assert page.locator("#answered a").get_attribute("href") == f"/p/{project}/questions/{key(first)}"
-    page.goto(running.origin + "/")
+    page.goto(f"{running.origin}/p/{project}/ledger")
     assert page.locator(f"a[href='/p/{project}/questions/{key(first)}']").count() == 1
     # an answer is no release
     assert running.client.get(f"/p/{project}/release").status_code == 200
