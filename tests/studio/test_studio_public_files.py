@@ -1,6 +1,9 @@
 """Three files in the studio: one to grow on, one to label, with their columns mapped; wrong ones are said for free."""
 
+import re
 import uuid
+from pathlib import Path
+from shutil import copyfile
 
 import pyarrow.csv as csv
 import pytest
@@ -8,6 +11,9 @@ import yaml
 from test_studio_browser import fresh, open_step, serious
 
 from dipsmith.examples import personnel
+from dipsmith.privacy.ledger import Ledger
+from dipsmith.studio.schema import report
+from dipsmith.studio.workspace import Workspace
 from dipsmith.synthesis.release import Release
 
 MAP = ["pay=basic_pay*1.08"]
@@ -72,6 +78,58 @@ def test_a_file_that_cannot_be_used_is_said_and_refused_for_free(three, files, w
     assert why in three.choose(project, method="forest", amount="0.5", rows=None, files=files)["files"]
     three.ask("POST", f"/api/p/{project}/run", {"request": uuid.uuid4().hex}, expect=400)
     assert three.ask("GET", f"/api/p/{project}/jobs")["left"] == before
+
+
+NAMES = ["people.csv", "peo*.csv", "aside/hard.csv", "aside/soft.csv", "aside/copy.csv", "aside"]
+
+
+@pytest.fixture
+def confidential(shared):
+    """A project whose file has a link, a second name and a copy in another folder, and what the ledger says before."""
+    real, aside = shared.folder / "people.csv", shared.folder / "aside"
+    aside.mkdir(exist_ok=True)
+    for name, make in (
+        ("hard", Path.hardlink_to),
+        ("soft", Path.symlink_to),
+        ("copy", lambda to, of: copyfile(of, to)),
+    ):
+        (aside / f"{name}.csv").unlink(missing_ok=True)
+        make(aside / f"{name}.csv", real)
+    project = shared.project()
+    before = Ledger(shared.folder / "budget.db").show("people")
+    yield shared, project
+    after = Ledger(shared.folder / "budget.db").show("people")
+    assert (after.spent, after.looks) == (before.spent, before.looks)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_confidential_file_is_public_to_no_page(confidential, name):
+    """Neither by its name, nor by a pattern, a link, a copy or a folder: not as a stand-in, on the plan or as a code list."""
+    running, project = confidential
+    why = "choose one that is public|not a folder or a pattern"
+    headers = {"Origin": running.origin}
+    refused = running.client.post(f"/api/p/{project}/tradeoff", json={"stand_in": name}, headers=headers)
+    assert refused.status_code == 400
+    assert re.search(why, refused.json()["error"])
+    for files in ({"grow": name}, {"onto": name}, {"grow": "bd.csv", "grow_map": ["a=b*c"], "factors": name}):
+        (running.folder / "bd.csv").write_text("age,sex,grade\n30,F,1\n")
+        told = running.choose(project, method="forest", files=files)
+        assert re.search(why, told["files"]), files
+        running.ask("POST", f"/api/p/{project}/run", {"request": uuid.uuid4().hex}, expect=400)
+    listed = {"name": "age", "type": "string", "enum": ["a"], "other": "a"}
+    for field in (
+        {"enum": name},
+        {"collapse": {"file": name}},
+        {"collapse": {"rare": 5, "counts": name}},
+        {"hierarchy": {"all": 1}, "totals": {"all": name}},
+    ):
+        (said,) = report(Workspace.of(running.folder), {"fields": [listed | field]})["columns"]
+        assert re.search(why, said["error"]), field
+    rule = {"determines": {"age": "sex"}, "map": name}
+    (said,) = report(Workspace.of(running.folder), {"fields": [listed, {**listed, "name": "sex"}], "rules": [rule]})[
+        "rules"
+    ]
+    assert re.search(why, said["error"])
 
 
 @pytest.mark.parametrize("files", [7, {"grow": 7}, {"grow_map": "a=b"}, {"onto_map": ["a\nb"]}])

@@ -21,7 +21,7 @@ from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.markup import render
-from dipsmith.studio.public_files import Inside, PublicFiles
+from dipsmith.studio.public_files import Find, PublicFiles
 from dipsmith.studio.script import script
 
 Currency = Literal["epsilon", "approx", "rho"]
@@ -89,14 +89,14 @@ class Choices:
             return ZCDP.from_approx(self.amount, self.delta)
         return ZCDP(self.amount) if self.currency == "rho" else PureDP(self.amount)
 
-    def method_for(self, schema: Schema, inside: Inside | None = None) -> Method:
-        """The method with its settings; targets default to the private columns. Public files are looked for by `inside`."""
+    def method_for(self, schema: Schema, find: Find | None = None) -> Method:
+        """The method with its settings; targets default to the private columns. Public files are looked for by `find`."""
         known = {f.name for f in fields(find_method(self.method))}  # type: ignore[arg-type]
         unknown = [name for name in self.settings if name not in known]
         if unknown:
             raise UsageError(f"method {self.method} has no setting '{unknown[0]}'")
         made = make_method(self.method, self.settings, schema)
-        return made if inside is None else self.files.for_method(made, schema, self.budget, inside)
+        return made if find is None else self.files.for_method(made, schema, self.budget, find)
 
     def planned(self, schema: Schema) -> tuple[PlannedAnalysis, ...]:
         """All planned analyses, those of the schema first."""

@@ -157,15 +157,15 @@ def ready(
 ) -> tuple[Method, AnalysisPlan | None]:
     """The method as a run would use it, and under `label` what planned analyses take; raises what a run would refuse."""
     analyses = choices.planned(schema)
-    method = ready_method(choices.method_for(schema, workspace.inside), analyses, schema, choices.budget)
+    method = ready_method(choices.method_for(schema, workspace.public_file), analyses, schema, choices.budget)
     return method, forecast(workspace, project, schema, analyses, choices.budget)
 
 
 def _trouble(workspace: Workspace, schema: Schema, choices: Choices) -> str:
     """What is wrong with public files beside the confidential one; nothing where they can be used."""
     try:
-        choices.method_for(schema, workspace.inside)
-        choices.files.target(schema, workspace.inside)
+        choices.method_for(schema, workspace.public_file)
+        choices.files.target(schema, workspace.public_file)
     except (DipsmithError, OSError) as error:
         told = str(error) if isinstance(error, DipsmithError) else "the file is not there"
         return told.replace(f"{workspace.folder}/", "")

@@ -23,8 +23,8 @@ from dipsmith.sources import Source
 from dipsmith.synthesis.column_map import map_columns, read_map
 from dipsmith.synthesis.public import public_table
 
-Inside = Callable[[str], Path]
-"""Turns a name of the workspace into a path, and refuses others."""
+Find = Callable[[str], Path]
+"""Turns a name of the workspace into the path of a public file, and refuses others."""
 
 MOST_LINES, LONGEST = 200, 300
 """Columns of a map, and characters of one."""
@@ -60,11 +60,11 @@ class PublicFiles:
             chosen[field.name] = tuple(texts) if lines else texts[0].strip()
         return cls(**chosen)
 
-    def for_method(self, method: Method, schema: Schema, budget: Budget, inside: Inside) -> Method:
+    def for_method(self, method: Method, schema: Schema, budget: Budget, find: Find) -> Method:
         """The method, growing on the public file where there is one."""
         if not self.grow:
             return method
-        file, factors = inside(self.grow), inside(self.factors) if self._uses_factors(self.grow_map) else None
+        file, factors = find(self.grow), find(self.factors) if self._uses_factors(self.grow_map) else None
         stamps = tuple((f.stat().st_size, f.stat().st_mtime_ns) for f in (file, factors) if f is not None)
         cost = self.cost(budget)
         return grow_on(method, _table(file, stamps, schema, self.grow_map, factors, cost))
@@ -75,13 +75,13 @@ class PublicFiles:
             return None
         return of_units(budget.currency, convert(PureDP(self.grow_epsilon), budget.currency))
 
-    def target(self, schema: Schema, inside: Inside) -> Source | None:
+    def target(self, schema: Schema, find: Find) -> Source | None:
         """The rows to label instead of the confidential table's, if there are; checked for their columns."""
         if not self.onto:
             return None
-        factors = inside(self.factors) if self._uses_factors(self.onto_map) else None
+        factors = find(self.factors) if self._uses_factors(self.onto_map) else None
         columns = read_map(self.onto_map, "rows to label", schema)
-        found = map_columns(inside(self.onto), columns, factors)
+        found = map_columns(find(self.onto), columns, factors)
         found.check((*schema.public, *([] if schema.linked is None else [schema.linked])))
         return found
 

@@ -75,7 +75,7 @@ def start(visit: Visit) -> Mapping[str, Any]:
     method, expected = ready(workspace, project, schema, choices)
     rest = choices.budget if expected is None else expected.rest(choices.budget)
     make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each)
-    choices.files.target(schema, workspace.inside)
+    choices.files.target(schema, workspace.public_file)
     job = {"data": project.data, "schema": schema.to_dict(), "choices": asdict(choices), "out": out}
     job["says"] = f"{choices.method}, {choices.budget}"
     return charge_and_launch(visit, request, "run", job, schema, choices.budget, request, method.name)

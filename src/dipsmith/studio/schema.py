@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,9 +105,31 @@ def codes(visit: Visit) -> Mapping[str, Any]:
 
 def schema_of(workspace: Workspace, project: Project) -> Schema:
     """The project's schema, if it is complete."""
-    confine(workspace, project.document.get("fields", []))
-    _refuse_households(project.document)
-    return from_dict(project.document, base=workspace.folder)
+    return _read(workspace, project.document)
+
+
+def _read(workspace: Workspace, document: Mapping[str, Any]) -> Schema:
+    """A schema from a draft; whatever file it names, such as a code list, has to be a public one of the workspace."""
+    _refuse_households(document)
+    for path in _named_files(document):
+        if isinstance(path, str) and path:
+            workspace.public_file(path)
+    return from_dict(document, base=workspace.folder)
+
+
+def _named_files(document: Mapping[str, Any]) -> Iterator[object]:
+    """What may be the name of a file: code lists, groups of codes, public counts and totals, maps of dependent columns."""
+    for field in _entries(document.get("fields")):
+        collapse, totals = field.get("collapse"), field.get("totals")
+        yield field.get("enum")
+        yield from (collapse.get("file"), collapse.get("counts")) if isinstance(collapse, dict) else ()
+        yield from totals.values() if isinstance(totals, dict) else ()
+    yield from (rule.get("map") for rule in _entries(document.get("rules")))
+
+
+def _entries(given: object) -> list[Mapping[str, Any]]:
+    """The entries of a list in a draft that are names with values, as they have to be."""
+    return [entry for entry in given if isinstance(entry, dict)] if isinstance(given, list) else []
 
 
 def _refuse_households(document: Mapping[str, Any]) -> None:
@@ -118,16 +140,14 @@ def _refuse_households(document: Mapping[str, Any]) -> None:
 
 def report(workspace: Workspace, document: Mapping[str, Any]) -> dict[str, Any]:
     """What each column is, what is missing, and how far the draft is."""
-    fields = [f for f in document.get("fields", []) if isinstance(f, dict)]
+    fields = _entries(document.get("fields"))
     relation = document.get("neighbours")
     columns = [_column(workspace, field, relation) for field in fields]
     rules = [_rule(workspace, rule, fields) for rule in document.get("rules") or []]
     complete = sum(not c["error"] for c in columns)
     problem, cells = "", None
     try:
-        confine(workspace, fields)
-        _refuse_households(document)
-        schema = from_dict(document, base=workspace.folder)
+        schema = _read(workspace, document)
         cells = f"{schema.size():,}" if schema.size() < 10**12 else f"{schema.size():.2e}"
     except InputError as error:
         problem = str(error)
@@ -136,21 +156,10 @@ def report(workspace: Workspace, document: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "problem": problem, "cells": cells, "ready": not problem}
 
 
-def confine(workspace: Workspace, fields: Sequence[Any]) -> None:
-    """Refuse code lists outside the workspace."""
-    for field in fields:
-        if isinstance(field, dict):
-            collapse = field.get("collapse")
-            for path in (field.get("enum"), collapse.get("file") if isinstance(collapse, dict) else None):
-                if isinstance(path, str) and path:
-                    workspace.inside(path)
-
-
 def _column(workspace: Workspace, field: Mapping[str, Any], relation: object) -> dict[str, Any]:
     name = str(field.get("name") or "")
     try:
-        confine(workspace, [field])
-        attribute = from_dict({**_ALONE, "fields": [field]}, base=workspace.folder).attributes[0]
+        attribute = _read(workspace, {**_ALONE, "fields": [field]}).attributes[0]
         if not attribute.domain.total and relation != "add-remove":
             raise SchemaError("say where a value outside the list goes: other, or missing")
         says, labels = describe(attribute), list(attribute.labels[:200])
@@ -161,13 +170,15 @@ def _column(workspace: Workspace, field: Mapping[str, Any], relation: object) ->
 
 
 def _rule(workspace: Workspace, rule: object, fields: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    named = rule.get("never") if isinstance(rule, dict) else None
-    concerned = [f for f in fields if isinstance(named, dict) and f.get("name") in named]
+    named = (rule.get("never") or rule.get("determines")) if isinstance(rule, dict) else None
+    columns = {*named, *map(str, named.values())} if isinstance(named, dict) else set()
+    concerned = [f for f in fields if f.get("name") in columns]
     try:
         if not concerned:
             raise SchemaError("the rule names no column of this schema")
-        confine(workspace, concerned)
-        made = from_dict({**_ALONE, "fields": concerned, "rules": [rule]}, base=workspace.folder)
+        made = _read(workspace, {**_ALONE, "fields": concerned, "rules": [rule]})
+        if isinstance(rule, dict) and rule.get("determines"):
+            return {"text": "; ".join(f"{a} determines {b}" for a, b in rule["determines"].items()), "error": ""}
         return {"text": made.rules[0].text if made.rules else "; ".join(made.notes), "error": ""}
     except InputError as error:
         return {"text": "", "error": str(error)}

@@ -10,20 +10,18 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
-from filecmp import cmp
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dipsmith.errors import DipsmithError, UsageError
+from dipsmith.errors import DipsmithError
 from dipsmith.schema import Codes, Schema
 from dipsmith.studio import jobs
 from dipsmith.studio.choices import Choices, supported
 from dipsmith.studio.plan import choices_of, facts_of
 from dipsmith.studio.schema import schema_of
 from dipsmith.studio.views import Visit
-from dipsmith.studio.workspace import Workspace
 
 AMOUNTS = {"epsilon": ("0.1", "0.3", "1", "3", "10"), "approx": ("0.1", "0.3", "1", "3", "10")}
 AMOUNTS["rho"] = ("0.001", "0.01", "0.1", "0.5", "1")
@@ -57,7 +55,7 @@ def begin(visit: Visit) -> Mapping[str, Any]:
     choices = choices_of(workspace, project, schema)
     facts = facts_of(workspace, project, schema, choices)
     chosen = visit.text("stand_in", 4096)
-    stand_in = _public_file(workspace, chosen) if chosen else None
+    stand_in = workspace.public_file(chosen) if chosen else None
     asked = {
         "schema": schema.to_dict(),
         "choices": asdict(choices),
@@ -70,21 +68,6 @@ def begin(visit: Visit) -> Mapping[str, Any]:
     if jobs.submit(workspace, job, "rehearse", project.id, asked):
         jobs.launch(workspace, job, 0.0)
     return {"job": job}
-
-
-def _public_file(workspace: Workspace, chosen: str) -> Path:
-    """A file that the steward says is public; never one that a project holds to be confidential, nor a copy or link of it.
-
-    One file by its name: a folder or a pattern could bring in others.
-    """
-    file = workspace.inside(chosen)
-    if not file.is_file():
-        raise UsageError("there is no such file in the workspace; name one file, not a folder or a pattern")
-    for project in workspace.projects():
-        confidential = workspace.inside(project.data)
-        if confidential.is_file() and cmp(file, confidential, shallow=False):
-            raise UsageError(f"this is the confidential file of '{project.id}': a stand-in must be public")
-    return file
 
 
 def watch(visit: Visit) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from filecmp import cmp
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,22 @@ class Workspace:
     def inside(self, path: str) -> Path:
         """A path that a page named; refused if it leads out of the workspace."""
         return _inside(self.folder, path)
+
+    def public_file(self, path: str) -> Path:
+        """A file that a page says is public; never one that a project holds to be confidential, nor a copy or link of it.
+
+        One file by its name: a folder or a pattern could bring in others.
+        """
+        file = self.inside(path)
+        if not file.is_file():
+            raise InputError(
+                f"there is no file '{path[:80]}' in the workspace; name one file, not a folder or a pattern"
+            )
+        for project in self.projects():
+            confidential = self.inside(project.data)
+            if confidential.is_file() and cmp(file, confidential, shallow=False):
+                raise InputError(f"this is the confidential file of '{project.id}'; choose one that is public")
+        return file
 
     def relative(self, path: Path) -> str:
         """A path as people and the command line write it, relative to the workspace."""
