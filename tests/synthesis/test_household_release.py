@@ -14,6 +14,8 @@ import dipsmith as ds
 from dipsmith.errors import DamageError, NotCarried, UnsupportedError, UsageError
 from dipsmith.examples import households as example
 from dipsmith.schema import Schema
+from dipsmith.schema.csvw_eo import from_csvw_eo
+from dipsmith.synthesis.release import read_schema
 
 
 def small(relation="add-remove"):
@@ -107,10 +109,19 @@ def test_the_passport_describes_members_and_their_key(saved):
     assert group.check_referential_integrity(strict=True)
     assert len(list(tables[files[1]])) == pa_csv.read_csv(saved / files[1]).num_rows
 
-    schema45.validator.validate(json.loads((saved / "metadata" / "datacite.json").read_text()))
+    public = json.loads((saved / "metadata" / "csvw-eo.json").read_text())
+    assert from_csvw_eo(public) == read_schema(saved)
+    assert [[c["name"] for c in t["tableSchema"]["columns"]] for t in public["tables"]] == [columns[f] for f in files]
+    assert [t["maxContributions"] for t in public["tables"]] == [1, read_schema(saved).unit.members]
+    lengths = {name: pa_csv.read_csv(saved / name).num_rows for name in files}
+    cited = json.loads((saved / "metadata" / "datacite.json").read_text())
+    schema45.validator.validate(cited)
+    assert cited["sizes"] == [f"1 sets of {lengths[files[0]]} rows", f"{lengths[files[1]]} rows in '{files[1]}'"]
     space = {"d": "ddi:codebook:2_5"}
     book = ET.parse(saved / "metadata" / "ddi.xml").getroot()
     named = {f.get("ID"): f.find("d:fileTxt/d:fileName", space).text for f in book.findall("d:fileDscr", space)}
+    cases = book.findall("d:fileDscr/d:fileTxt/d:dimensns/d:caseQnty", space)
+    assert [int(c.text) for c in cases] == [lengths[name] for name in named.values()]
     variables = book.findall("d:dataDscr/d:var", space)
     for place, name in named.items():
         assert [v.get("name") for v in variables if place in v.get("files").split()] == columns[name]

@@ -337,6 +337,8 @@ def test_sets_are_averaged_and_combined(ledger):
     assert "3 sets" in found.findings[0].card.sets_text
     # what all sets lose alike no difference between them shows: the mechanism is run again
     assert "over 3 sets that were sanitised separately, by 20 runs of marginals" in found.regressions[0].rule
+    printed = quick(staff(), release, ledger=ledger, analyses=[{"formula": "pay ~ sex", "separate": "combine"}])
+    assert "T = ū + B/m" in printed.regressions[0].rule
     single = quick(staff(), released("replace", epsilon=4), ledger=ledger, analyses=["pay ~ sex"])
     assert "Ordinary intervals" in single.regressions[0].rule
 

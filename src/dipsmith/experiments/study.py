@@ -181,6 +181,7 @@ class AnalysisEntry(StudyPart):
     reference: dict[str, Any] = {}
     family: Literal["auto", "ols", "ridge", "logistic", "firth"] = "auto"
     terms: list[str] = []
+    separate: Literal["noise-aware", "combine"] = "noise-aware"
 
     @property
     def label(self) -> str:

@@ -262,7 +262,9 @@ def _method(setting: Setting, schema: Schema | None, base: Path = Path()) -> Met
 
 def _analyse(analysis: AnalysisEntry, data: Dataset, release: Release) -> list[MetricValue]:
     """The coefficients of a regression beside the authentic ones, and how well they agree."""
-    regression = Regression(analysis.formula, analysis.by, analysis.reference, analysis.family)
+    regression = Regression(
+        analysis.formula, analysis.by, analysis.reference, analysis.family, separate=analysis.separate
+    )
     names = [n for n in data.schema.names if n in regression.columns]
     table = authentic_table(source(data.rows), data.schema, names)
     found = compare_regression(regression, table, {"": release}, data.schema)

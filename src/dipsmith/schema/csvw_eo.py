@@ -42,36 +42,33 @@ _READ: Final = {
 
 
 def to_csvw_eo(schema: Schema) -> dict[str, Any]:
-    """The schema as a CSVW-EO table, exactly: `from_csvw_eo` makes an equal schema of it."""
+    """The schema as CSVW-EO, exactly: `from_csvw_eo` makes an equal schema of it.
+
+    One table; households and their members are a group of two, of which the second leads to the first.
+    """
     ours: dict[str, Any] = json.loads(json.dumps(to_dict(schema)))
-    fields = ours.pop("fields")
-    unit = schema.unit
-    columns = [_column(a, field) for a, field in zip(schema, fields, strict=True)]
-    if unit.column is not None:
-        columns.insert(0, {"@type": "Column", "name": unit.column, "datatype": "string", "privacyId": True})
-    document = {
-        "@context": list(CONTEXT),
-        "@type": "Table",
-        "privacyUnit": unit.column,
-        "maxContributions": unit.max_rows,
-        "publicLength": schema.known_rows,
-        "tableSchema": {"columns": columns},
-        "dips:schema": ours,
-    }
-    return {key: value for key, value in document.items() if value is not None}
+    table = _table(schema, ours.pop("fields"))
+    if schema.members is None:
+        return {"@context": list(CONTEXT), **table, "dips:schema": ours}
+    people = schema.members.schema
+    member = _table(people, ours["members"].pop("fields"))
+    table["tableSchema"] |= {"@id": schema.name, "primaryKey": schema.unit.column}
+    there = {"schemaReference": schema.name, "columnReference": schema.unit.column}
+    member["tableSchema"] |= {"foreignKeys": [{"columnReference": people.unit.column, "reference": there}]}
+    return {"@context": list(CONTEXT), "@type": "TableGroup", "tables": [table, member], "dips:schema": ours}
 
 
 def from_csvw_eo(document: Any, *, name: str | None = None, neighbours: str | None = None) -> Schema:
-    """The schema of a CSVW-EO table; `name` and `neighbours` for one that does not say them."""
-    if not isinstance(document, Mapping) or not isinstance(document.get("tableSchema"), Mapping):
-        raise SchemaError("this is not a CSVW-EO table: it has no tableSchema")
-    columns = document["tableSchema"].get("columns")
-    if not isinstance(columns, list) or not all(isinstance(c, Mapping) and "name" in c for c in columns):
-        raise SchemaError("this is not a CSVW-EO table: tableSchema has no columns with names")
-    ours = document.get("dips:schema")
-    told = [c for c in columns if not c.get("privacyId")]
+    """The schema of a CSVW-EO table, or of our group of two; `name` and `neighbours` for one that does not say them."""
+    ours = document.get("dips:schema") if isinstance(document, Mapping) else None
+    if isinstance(ours, Mapping) and "tables" in document:
+        fields = [_our_fields(table) for table in document["tables"]]
+        if len(fields) != 2 or not isinstance(ours.get("members"), Mapping):
+            raise SchemaError("a group of tables is one of households and one of their members")
+        return Schema.from_dict({**ours, "fields": fields[0], "members": {**ours["members"], "fields": fields[1]}})
     if isinstance(ours, Mapping):
-        return Schema.from_dict({**ours, "fields": [c.get("dips:field") for c in told]})
+        return Schema.from_dict({**ours, "fields": _our_fields(document)})
+    told = _told_columns(document)
     if name is None or neighbours is None:
         raise SchemaError("this document does not say how the table is called and what neighbours are: give both")
     unit: Any = document.get("privacyUnit")
@@ -85,6 +82,36 @@ def from_csvw_eo(document: Any, *, name: str | None = None, neighbours: str | No
     if isinstance(document.get("publicLength"), int):
         described["rows"] = document["publicLength"]
     return Schema.from_dict(described)
+
+
+def _table(schema: Schema, fields: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """One table: whose presence is protected, how many rows they may have, and its columns."""
+    unit = schema.unit
+    columns = [_column(a, field) for a, field in zip(schema, fields, strict=True)]
+    if unit.column is not None:
+        columns.insert(0, {"@type": "Column", "name": unit.column, "datatype": "string", "privacyId": True})
+    table = {
+        "@type": "Table",
+        "privacyUnit": unit.column,
+        "maxContributions": unit.max_rows,
+        "publicLength": schema.known_rows,
+        "tableSchema": {"columns": columns},
+    }
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def _told_columns(table: Any) -> list[Mapping[str, Any]]:
+    """The columns of a table, without that of the unit."""
+    if not isinstance(table, Mapping) or not isinstance(table.get("tableSchema"), Mapping):
+        raise SchemaError("this is not a CSVW-EO table: it has no tableSchema")
+    columns = table["tableSchema"].get("columns")
+    if not isinstance(columns, list) or not all(isinstance(c, Mapping) and "name" in c for c in columns):
+        raise SchemaError("this is not a CSVW-EO table: tableSchema has no columns with names")
+    return [c for c in columns if not c.get("privacyId")]
+
+
+def _our_fields(table: Any) -> list[Any]:
+    return [c.get("dips:field") for c in _told_columns(table)]
 
 
 def _column(attribute: Attribute, field: Mapping[str, Any]) -> dict[str, Any]:

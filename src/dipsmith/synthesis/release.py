@@ -175,7 +175,8 @@ class Release:
             if self.measurements:
                 out.text(EXPLORER, explorer(self, glance, format))
             digests = {name: digest(work / name) for name in files_of(work)}
-            write_passport(out, PassportFacts(self.card, self.schema, digests))
+            people = tuple(t.num_rows for t in self.tables.members)
+            write_passport(out, PassportFacts(self.card, self.schema, digests, people))
             card = replace(self.card, files=_with_new_files(digests, work))
             out.text("card.html", card.to_html())
             card = replace(card, files=_with_new_files(card.files, work))

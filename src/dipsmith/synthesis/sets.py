@@ -91,6 +91,8 @@ class Sets(Sequence[pa.Table]):
     """Whether they can be looked at before they are saved."""
     columns: tuple[str, ...]
     rows: int
+    members: tuple[pa.Table, ...] = ()
+    """The members of each set's households, where rows are households."""
 
     @abstractmethod
     def __getitem__(self, i: Any) -> Any:

@@ -2,9 +2,9 @@
 
 A formula is fitted to the authentic rows and to every set of every release by the same code
 (`dipsmith.regression.analysis`), with the same levels and references. The ordinary intervals of a set are taken, which leave
-the noise out, as most analysts would do, or the noise-aware ones (`replicates`). Sets that were sanitised separately always
-get the latter: T = ū + B/m sees what differs between them, and not the bias that all share. Differences in differences, fixed
-effects, ridge and logistic models are formulas and families like any other.
+the noise out, as most analysts would do, or the noise-aware ones (`replicates`). Sets that were sanitised separately get
+the latter: T = ū + B/m (`separate="combine"`) sees what differs between them, and not the bias that all share.
+Differences in differences, fixed effects, ridge and logistic models are formulas and families like any other.
 
 Per coefficient: Karr's interval overlap with the ratio of the widths, whether the authentic interval covers the
 synthetic estimate, and whether sign and significance agree. `by` fits one regression per level of a column (a year).
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -80,6 +80,7 @@ class Regression:
     Formula, reference and family are as for `dipsmith.fit`; every level of the column `by` gets a regression.
     Coefficients that begin with one of `shown` are drawn (default: those of the synthesised columns); `replicates`
     above 0 ask for noise-aware intervals, by so many runs of the mechanism (sets that were sanitised separately: 20).
+    `separate="combine"` takes T = ū + B/m for such sets instead, as the literature does.
     """
 
     formula: str
@@ -88,6 +89,7 @@ class Regression:
     family: Family = "auto"
     shown: tuple[str, ...] = ()
     replicates: int = 0
+    separate: Literal["noise-aware", "combine"] = "noise-aware"
 
     @classmethod
     def of(cls, given: Regression | str | Mapping[str, Any]) -> Regression:
@@ -99,7 +101,7 @@ class Regression:
         try:
             return cls(**given)
         except TypeError:
-            known = "formula, by, reference, family, shown, replicates"
+            known = "formula, by, reference, family, shown, replicates, separate"
             raise UsageError(f"an analysis is a formula, or a mapping with {known}") from None
 
     @property
@@ -245,9 +247,9 @@ def _combined(analysis: Analysis, release: Release, regression: Regression, leve
         return analysis(_at(table, regression.by, level))
 
     runs = regression.replicates
-    if not runs and release.card.sets > 1 and release.card.each == "split":
-        runs = SEPARATE_RUNS
     rule: Rule = "noise-aware" if runs else "sampling"
+    if not runs and release.card.sets > 1 and release.card.each == "split":
+        runs, rule = SEPARATE_RUNS, regression.separate
     each = tuple(estimate(t) for t in release.tables)
     why = "Ordinary intervals, which leave the noise of privacy out"
     how = Replication(runs, seed=0)

@@ -22,7 +22,7 @@ def datacite(facts: PassportFacts) -> dict[str, Any]:
         "dates": [{"date": facts.day, "dateType": "Created"}],
         "alternateIdentifiers": [{"alternateIdentifier": facts.card.request, "alternateIdentifierType": "request"}],
         "formats": sorted({media_type(name) for name in facts.tables}),
-        "sizes": [f"{facts.card.sets} sets of {facts.card.rows} rows{_beside(facts)}"],
+        "sizes": [f"{facts.card.sets} sets of {facts.card.rows} rows", *_members(facts)],
         "descriptions": [
             {"description": facts.description, "descriptionType": "Abstract"},
             {"description": f"dipsmith {facts.card.version}, {facts.card.method}", "descriptionType": "Methods"},
@@ -30,6 +30,5 @@ def datacite(facts: PassportFacts) -> dict[str, Any]:
     }
 
 
-def _beside(facts: PassportFacts) -> str:
-    members = facts.schema.members
-    return "" if members is None else f" of '{facts.schema.name}', with their '{members.schema.name}'"
+def _members(facts: PassportFacts) -> list[str]:
+    return [f"{facts.rows_of(name)} rows in '{name}'" for name in facts.tables if facts.owner(name) is not None]

@@ -38,8 +38,7 @@ def ddi(facts: PassportFacts) -> str:
             kind = SubElement(about, "fileStrc", {"type": "relational"})
             SubElement(kind, "recGrp", {"rectype": facts.schema_of(name).name, "keyvar": "V0"})
         counts = SubElement(about, "dimensns")
-        if facts.owner(name) is None:
-            SubElement(counts, "caseQnty").text = str(facts.card.rows)
+        SubElement(counts, "caseQnty").text = str(facts.rows_of(name))
         SubElement(counts, "varQnty").text = str(len(facts.schema_of(name).names) + (facts.key is not None))
     columns = SubElement(book, "dataDscr")
     if facts.key is not None:

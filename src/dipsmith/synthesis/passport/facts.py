@@ -37,11 +37,12 @@ UNKNOWN: Final = "(:unav)"
 
 @dataclass(frozen=True)
 class PassportFacts:
-    """A card, the schema of what was released, and the SHA-256 of every file so far."""
+    """A card, the schema of what was released, the SHA-256 of every file so far, and how many members each set has."""
 
     card: Card
     schema: Schema
     digests: Mapping[str, str]
+    members: tuple[int, ...] = ()
 
     @property
     def title(self) -> str:
@@ -80,6 +81,10 @@ class PassportFacts:
         members = self.schema.members
         mark = "" if members is None else f"-{members.schema.name}."
         return file.replace(mark, ".") if mark and mark in file else None
+
+    def rows_of(self, file: str) -> int:
+        """How many rows one of the files of the synthetic tables has."""
+        return self.card.rows if self.owner(file) is None else self.members[int(file.split("-")[1]) - 1]
 
     @property
     def key(self) -> str | None:
