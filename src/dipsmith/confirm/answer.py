@@ -29,7 +29,7 @@ SIGNATURE: Final = "signature.json"
 LARGEST: Final = 16 << 20
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class MeasuredClaim:
     """What noisy numbers say of a claim.
 
@@ -50,24 +50,14 @@ class MeasuredClaim:
     sensitivity: float | None = None
 
 
-@dataclass(frozen=True)
-class AnswerCard:
-    """What a question was answered: what was measured (`MeasuredClaim`), at which price, and who vouches for it.
+@dataclass(frozen=True, kw_only=True)
+class AnswerCard(MeasuredClaim):
+    """What a question was answered: what was measured, at which price, and who vouches for it.
 
     `guarantee` says the price in words; `signer` is the public key that signs it, None where nobody does.
     """
 
     question: Inquiry
-    verdict: Verdict
-    sentence: str
-    numbers: Mapping[str, list[int]]
-    noise: str
-    scale: float | None
-    sensitivity: float | None
-    quantity: str
-    estimate: float | None
-    interval: tuple[float, float] | None
-    probability: float | None
     guarantee: str
     neighbours: str
     unit: str
@@ -77,7 +67,6 @@ class AnswerCard:
     version: str
     signer: str | None = None
     testing: bool = False
-    details: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from dipsmith.confirm.answer import AnswerCard, is_answer
-from dipsmith.confirm.confirm import Confirmed, confirm, prepare
+from dipsmith.confirm.confirm import confirm, prepare
 from dipsmith.confirm.question import Inquiry
 from dipsmith.errors import DipsmithError, UsageError
 from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.curator import Progress
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Schema
 
 ENDINGS: Final = (".yaml", ".yml", ".json")
 MOST_FILES: Final = 1000
+
+approve = confirm
+"""A question is approved by answering it."""
 
 State = Literal["open", "answered", "declined", "charged", "unreadable"]
 """A question that was charged but not answered (its run was stopped) is never answered: it can be asked in another round."""
@@ -59,21 +61,6 @@ def list_questions(
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     files = sorted(p for p in Path(folder).iterdir() if p.suffix.lower() in ENDINGS and p.is_file())
     return [_look_up(path, book, schema) for path in files[:MOST_FILES]]
-
-
-def approve(
-    question: Inquiry | str | Path,
-    data: Any,
-    schema: Schema,
-    *,
-    ledger: Ledger | str | Path,
-    out: str | Path,
-    by: str | None = None,
-    key: str | Path | None = None,
-    progress: Progress | None = None,
-) -> Confirmed:
-    """Answer a question: reserve, read, charge, write, sign; the stored answer where it was answered before."""
-    return confirm(question, data, schema, ledger=ledger, out=out, by=by, key=key, progress=progress)
 
 
 def decline(question: Inquiry | str | Path, ledger: Ledger | str | Path, why: str, by: str | None = None) -> None:

@@ -15,7 +15,8 @@ What counts (proof: ``docs/proofs/counting.md``):
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +28,7 @@ from dipsmith.counting.encoded import CACHE_BYTES, EncodedRows
 from dipsmith.counting.memory import CountMemory, Fixed, rows_in
 from dipsmith.counting.memory import View as View
 from dipsmith.counting.tally import Tally, check_size, count_sparse, distinct
+from dipsmith.counting.units import unit_text
 from dipsmith.counting.values import ValueReading, Values, read_values, values_of_codes
 from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Cells, Codes, Schema
@@ -167,9 +169,9 @@ class BatchRows:
 
     def steps(self) -> Rows:
         """The steps of a panel; no row is read yet."""
-        from dipsmith.counting.steps import StepRows, linked_rows
+        from dipsmith.counting.steps import numbered_rows, step_rows
 
-        return StepRows(self.schema, lambda: linked_rows(self), self.total)
+        return step_rows(self.schema, lambda: numbered_rows(self), self.total)
 
     def coarsened(self, level: int) -> Rows:
         """The same rows with the larger places of a level instead of their places."""
@@ -224,9 +226,9 @@ class HeldRows(BatchRows):
 
     def steps(self) -> Rows:
         """The steps of a panel."""
-        from dipsmith.counting.steps import StepRows
+        from dipsmith.counting.steps import step_rows
 
-        return StepRows(self.schema, lambda: next(self._passing([], "lawful")), self.total)
+        return step_rows(self.schema, lambda: next(self._passing([], "lawful")), self.total)
 
     def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns."""
@@ -235,3 +237,36 @@ class HeldRows(BatchRows):
     def within(self, attribute: str, code: int) -> Rows:
         """Only the rows with this code, apart from the others."""
         return HeldRows(self.held.take(self.held[attribute] == code))
+
+
+class DerivedRows(HeldRows):
+    """Rows made from others that break no rule; `make` gives them when they are first needed.
+
+    `total` gives the number of rows behind them, lawful or not: what is public where that number is. Their own is not.
+    """
+
+    def __init__(self, schema: Schema, make: Callable[[], Codes], total: Callable[[], int]) -> None:
+        self.schema, self._make, self._total = schema, make, total
+        self._memory, self._fixed = CountMemory(), ()
+
+    @cached_property
+    def held(self) -> Codes:  # type: ignore[override]
+        """All rows that were made."""
+        return self._make()
+
+    def _passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
+        """Yield all of them, in every view."""
+        yield self.held
+
+    def total(self) -> int:
+        """The number of rows behind them."""
+        return self._total()
+
+
+def linked_rows(rows: BatchRows) -> tuple[Codes, pa.ChunkedArray]:
+    """The rows that count, and the text of the unit of each."""
+    schema = rows.schema
+    empty = Codes.of(schema, {name: np.zeros(0, dtype=np.int64) for name in schema.names}, 0)
+    codes = Codes.concatenate([empty, *rows._passing(schema.names, "lawful")])
+    texts = [unit_text(batch.column(0)) for batch in rows.raw([str(schema.unit.column)])]
+    return codes, pa.chunked_array(texts, pa.large_string())

@@ -13,7 +13,7 @@ the key, and none of it depends on the order of the files.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,10 +22,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dipsmith.arrays import Ints
-from dipsmith.counting.count import BatchRows, HeldRows, Rows
-from dipsmith.counting.memory import CountMemory, View
+from dipsmith.counting.count import BatchRows, DerivedRows, Rows, linked_rows
 from dipsmith.counting.tally import fused
-from dipsmith.counting.units import unit_text
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.households import EARLIER, NONE, ONE, SIZE, line_schema, members_of, of_earlier, of_head, of_member
 from dipsmith.sources import Progress, Source
@@ -134,13 +132,13 @@ class HouseholdRows(BatchRows):
 
     def steps(self) -> Rows:
         """The lines of households; no row is read yet."""
-        return LineRows(self.schema, self._lines, self.total)
+        return DerivedRows(line_schema(self.schema), self._lines, self.total)
 
     def arranged(self) -> tuple[Arranged, pa.Array]:
         """All households that count, with their members, and the text of each household's key."""
-        households, names = _named(self)
-        members, theirs = _named(self._people)
-        at = pc.index_in(theirs, value_set=names)
+        (households, names), (members, theirs) = linked_rows(self), linked_rows(self._people)
+        names = names.combine_chunks()
+        at = pc.index_in(theirs.combine_chunks(), value_set=names)
         known = at.is_valid().to_numpy(zero_copy_only=False)
         owners = at.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
         return arrange(households, members.take(known), owners, self.schema), names
@@ -150,36 +148,3 @@ class HouseholdRows(BatchRows):
         # bytes: a key that is not valid UTF-8 must not raise
         spelled = names.cast(pa.large_binary()).to_pylist()
         return lines_of(found, choose_places(spelled, found.sizes, self._key), self.schema)
-
-
-class LineRows(HeldRows):
-    """The lines of households; `read` gives them when they are first needed, `total` how many households there are."""
-
-    def __init__(self, schema: Schema, read: Callable[[], Codes], total: Callable[[], int]) -> None:
-        self.schema, self._read, self._total = line_schema(schema), read, total
-        self._views: dict[View, Codes] = {}
-        self._memory, self._fixed = CountMemory(), ()
-
-    @property
-    def held(self) -> Codes:  # type: ignore[override]
-        """All lines: of households that break no rule."""
-        if "held" not in self._views:
-            self._views["held"] = self._read()
-        return self._views["held"]
-
-    def _passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
-        """Yield all lines: every row behind them breaks no rule."""
-        yield self.held
-
-    def total(self) -> int:
-        """The number of households, lawful or not: what is public where their number is public."""
-        return self._total()
-
-
-def _named(rows: BatchRows) -> tuple[Codes, pa.Array]:
-    """The rows that count, and the text of the household of each."""
-    schema = rows.schema
-    empty = Codes.of(schema, {name: np.zeros(0, dtype=np.int64) for name in schema.names}, 0)
-    codes = Codes.concatenate([empty, *rows._passing(schema.names, "lawful")])
-    texts = [unit_text(batch.column(0)) for batch in rows.raw([str(schema.unit.column)])]
-    return codes, pa.chunked_array(texts, pa.large_string()).combine_chunks()

@@ -10,66 +10,38 @@ unit's own rows and the key, and none of it depends on the order of the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from dipsmith.counting.count import BatchRows, HeldRows
-from dipsmith.counting.memory import CountMemory, View
+from dipsmith.counting.count import BatchRows, DerivedRows, linked_rows
 from dipsmith.counting.tally import fused
-from dipsmith.counting.units import unit_text
 from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.steps import step_schema, steps_of
 
 
-class StepRows(HeldRows):
-    """The steps of a panel's rows; `read` gives those rows, with their units, when they are first needed.
-
-    `total` gives the number of rows, lawful or not.
-    """
-
-    def __init__(self, schema: Schema, read: Callable[[], Codes], total: Callable[[], int]) -> None:
-        if schema.members is not None:
-            raise UnsupportedError("households are made from two tables, and the table of their members is not here")
-        if schema.unit.order is None:
-            raise UnsupportedError(
-                "this table is no panel: its schema does not say in which order the rows of a unit come; write "
-                "unit: {column: person, max_rows: 24, order: year}"
-            )
-        self.schema, self._read, self._total = step_schema(schema), read, total
-        self._views: dict[View, Codes] = {}
-        self._memory, self._fixed = CountMemory(), ()
-        self._panel = schema
-
-    @property
-    def held(self) -> Codes:  # type: ignore[override]
-        """All steps."""
-        if "held" not in self._views:
-            self._views["held"] = _steps(self._read(), self._panel, self.schema)
-        return self._views["held"]
-
-    def _passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
-        """Yield all steps: every row behind them breaks no rule."""
-        yield self.held
-
-    def total(self) -> int:
-        """The number of rows, lawful or not: what is public where their number is public. That of steps is not."""
-        return self._total()
+def step_rows(schema: Schema, read: Callable[[], Codes], total: Callable[[], int]) -> DerivedRows:
+    """The steps of a panel; `read` gives its rows, with their units, `total` their number, lawful or not."""
+    if schema.members is not None:
+        raise UnsupportedError("households are made from two tables, and the table of their members is not here")
+    if schema.unit.order is None:
+        raise UnsupportedError(
+            "this table is no panel: its schema does not say in which order the rows of a unit come; write "
+            "unit: {column: person, max_rows: 24, order: year}"
+        )
+    steps = step_schema(schema)
+    return DerivedRows(steps, lambda: _steps(read(), schema, steps), total)
 
 
-def linked_rows(rows: BatchRows) -> Codes:
+def numbered_rows(rows: BatchRows) -> Codes:
     """The rows that count, whose units are numbered."""
-    schema = rows.schema
-    parts = list(rows._passing(schema.names, "lawful"))
-    texts = [unit_text(batch.column(0)) for batch in rows.raw([str(schema.unit.column)])]
-    numbers = pa.chunked_array(texts, pa.large_string()).dictionary_encode().unify_dictionaries()
-    units = [chunk.indices.to_numpy(zero_copy_only=False).astype(np.int64) for chunk in numbers.chunks]
-    empty = Codes.of(schema, {name: np.zeros(0, dtype=np.int64) for name in schema.names}, 0)
-    return replace(Codes.concatenate([empty, *parts]), units=np.concatenate([np.zeros(0, dtype=np.int64), *units]))
+    codes, texts = linked_rows(rows)
+    chunks = texts.dictionary_encode().unify_dictionaries().chunks
+    units = [chunk.indices.to_numpy(zero_copy_only=False).astype(np.int64) for chunk in chunks]
+    return replace(codes, units=np.concatenate([np.zeros(0, dtype=np.int64), *units]))
 
 
 def _steps(rows: Codes, panel: Schema, schema: Schema) -> Codes:

@@ -8,7 +8,7 @@ import pytest
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.count import BatchRows, HeldRows
-from dipsmith.counting.steps import StepRows
+from dipsmith.counting.steps import step_rows
 from dipsmith.methods.graph.aim import AIM
 from dipsmith.methods.graph.careers import CareerModel, pool_far_moves
 from dipsmith.methods.graph.evidence import Evidence
@@ -72,7 +72,7 @@ def fitted(codes, budget, seed=3, method=None, observer=None):
 
 
 def steps_of_rows(codes):
-    return StepRows(codes.schema, lambda: codes, lambda: len(codes)).held
+    return step_rows(codes.schema, lambda: codes, lambda: len(codes)).held
 
 
 def distance(first, second, names):
@@ -176,7 +176,7 @@ def test_the_plan_is_that_of_the_steps():
 
 
 def test_far_moves_fade_evenly_and_near_ones_stand():
-    schema = StepRows(panel(), lambda: careers(panel(), 1), lambda: 1).schema
+    schema = step_rows(panel(), lambda: careers(panel(), 1), lambda: 1).schema
     values = np.arange(90.0).reshape(9, 10)
     (pooled,) = pool_far_moves([Evidence(("grade", before("grade")), values, 1.0)], schema)
     assert pooled.values.sum() == pytest.approx(values.sum())
