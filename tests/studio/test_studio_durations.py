@@ -6,6 +6,7 @@ import re
 import select
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -51,7 +52,7 @@ def test_no_answer_of_the_studio_tells_how_long_a_run_takes(studio, people, tmp_
         "waiting",
         "running",
     ):
-        pass
+        time.sleep(0.2)
     assert compared["status"] == "finished", compared
     assert set(compared) == TOLD
     for step in ("run", "release", "compare"):

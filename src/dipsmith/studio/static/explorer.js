@@ -56,11 +56,11 @@ function least(found) {
   offer(document.querySelector('input[name=method]:checked')?.value);
 }
 
-let busy = false, again = false;
+let again = false;
 async function redraw() {
   label();
-  if (busy) { again = true; return; }
-  busy = true;
+  if (el('x-figure').ariaBusy === 'true') { again = true; return; }
+  el('x-figure').ariaBusy = 'true';
   try {
     const q = query();
     show(await ask('GET', `/api/interval?${q}`));
@@ -71,7 +71,7 @@ async function redraw() {
       if (!again) { show(found); least(found); }
     }
   } catch (error) { complain(error); } finally {
-    busy = false;
+    el('x-figure').ariaBusy = 'false';
     if (again) { again = false; redraw(); }
   }
 }
