@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import dipsmith as ds
-from dipsmith.confirm.confirm import confirm
+from dipsmith.confirm.confirm import approve
 from dipsmith.confirm.question import Inquiry
 from dipsmith.examples import personnel
 from dipsmith.schema import Unit
@@ -43,7 +43,7 @@ def main() -> None:
         question = Inquiry(schema.name, "0" * 64, FORMULA, "sex[F] < 0", ds.PureDP(1), parts=asked.parts)
         question = replace(question, reference=(("race", "E"), ("sex", "M")))
         start, before = time.perf_counter(), os.times()
-        found = confirm(question, folder / "personnel.parquet", schema, ledger=ledger, out=folder / "answer")
+        found = approve(question, folder / "personnel.parquet", schema, ledger=ledger, out=folder / "answer")
         after = os.times()
         seconds, cpu = time.perf_counter() - start, after.user + after.system - before.user - before.system
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -16,7 +16,7 @@ __version__ = VERSION
 
 if TYPE_CHECKING:
     from dipsmith.confirm.ask import ask as ask
-    from dipsmith.confirm.queue import approve as approve
+    from dipsmith.confirm.confirm import approve as approve
     from dipsmith.confirm.queue import decline as decline
     from dipsmith.inference.combine import combine as combine
     from dipsmith.inference.fit import fit as fit
@@ -67,7 +67,7 @@ _HOMES = {
     "Steps": "dipsmith.methods.hierarchy.steps",
     "Universal": "dipsmith.methods.hierarchy.universal",
     "ZCDP": "dipsmith.privacy.budget",
-    "approve": "dipsmith.confirm.queue",
+    "approve": "dipsmith.confirm.confirm",
     "ask": "dipsmith.confirm.ask",
     "combine": "dipsmith.inference.combine",
     "compare": "dipsmith.utility.compare",

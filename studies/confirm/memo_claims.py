@@ -19,7 +19,7 @@ from pathlib import Path
 import dipsmith as ds
 from dipsmith.confirm.answer import AnswerCard, verify_answer
 from dipsmith.confirm.ask import ask, prospect
-from dipsmith.confirm.confirm import confirm
+from dipsmith.confirm.confirm import approve
 from dipsmith.examples import personnel
 
 FORMULA = "log(pay) ~ sex + race + age + I(age**2) + education | year + agency + occupation"
@@ -65,12 +65,12 @@ def ask_all(folder: Path, rows_per_year: int = 25_000) -> Iterator[AskedClaim]:
         expected = prospect(known, question)
         # The steward answers, and sends the folder back.
         out = researcher / f"answer-{number}"
-        found = confirm(question, rows, schema, ledger=ledger, out=out, testing=True, noise_seed=number)
+        found = approve(question, rows, schema, ledger=ledger, out=out, testing=True, noise_seed=number)
         verify_answer(out, ledger)
         clear = None if expected.expected is None else expected.expected.clear
         yield AskedClaim(claim, measure, expected.estimate, clear, found.answer)
     spent = ledger.show(schema.name).spent
-    again = confirm(question, rows, schema, ledger=ledger, out=folder / "unused")
+    again = approve(question, rows, schema, ledger=ledger, out=folder / "unused")
     assert again.before
     assert ledger.show(schema.name).spent == spent
     assert replace(again.answer, files={}).question == question

@@ -11,7 +11,7 @@ from confirm_tables import schema_of, table_of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dipsmith.confirm.answer import AnswerCard, verify_answer
-from dipsmith.confirm.confirm import confirm
+from dipsmith.confirm.confirm import approve
 from dipsmith.confirm.question import Inquiry
 from dipsmith.errors import BudgetError, DamageError, InputError
 from dipsmith.privacy.budget import PureDP
@@ -24,7 +24,7 @@ QUESTION = Inquiry("people", "0" * 64, "y ~ s", "s[F] < 0", PureDP(1), parts=5, 
 def answered(folder, number=1, **more):
     question = replace(QUESTION, round=number)
     book, out = folder / "budget.db", folder / f"answer {number}"
-    return confirm(question, table_of(60), schema_of("label"), ledger=book, out=out, **more).folder
+    return approve(question, table_of(60), schema_of("label"), ledger=book, out=out, **more).folder
 
 
 @pytest.fixture(scope="module")

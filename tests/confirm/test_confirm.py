@@ -11,9 +11,9 @@ import pytest
 from confirm_tables import schema_of, table_of
 
 from dipsmith.confirm.answer import AnswerCard, verify_answer
-from dipsmith.confirm.confirm import confirm, rehearse
+from dipsmith.confirm.confirm import approve, rehearse
 from dipsmith.confirm.question import Inquiry
-from dipsmith.confirm.queue import answers, approve, decline, list_questions
+from dipsmith.confirm.queue import answers, decline, list_questions
 from dipsmith.errors import BudgetError, DamageError, OutputError, UsageError
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.ledger import Ledger
@@ -32,7 +32,7 @@ def ledger(tmp_path):
 
 def asked(ledger, out, question=QUESTION, table=None, **more):
     table = table_of(2000, effect=-0.5) if table is None else table
-    return confirm(question, table, schema_of("label"), ledger=ledger, out=out, **more)
+    return approve(question, table, schema_of("label"), ledger=ledger, out=out, **more)
 
 
 def test_a_claim_that_holds_is_confirmed_and_charged_once(ledger, tmp_path):

@@ -17,7 +17,7 @@ from confirm_tables import schema_of, table_of
 from dipsmith.audit.bound import CERTAINTY, Guesses, held_out
 from dipsmith.audit.observation import Observation
 from dipsmith.confirm.answer import verify_answer
-from dipsmith.confirm.confirm import answer_of, confirm, prepare
+from dipsmith.confirm.confirm import answer_of, approve, prepare
 from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.page import answer_page
 from dipsmith.confirm.question import Inquiry
@@ -194,7 +194,7 @@ def answer_in_a_child(question, folder, out):
     pid = os.fork()
     if pid == 0:
         try:
-            confirm(question, folder / "people.parquet", schema_of("label"), ledger=folder / "budget.db", out=out)
+            approve(question, folder / "people.parquet", schema_of("label"), ledger=folder / "budget.db", out=out)
         finally:
             os._exit(0)
     return pid
@@ -222,13 +222,13 @@ def killed_runs(folder: Path, times: int, seed: int):
             assert not out.exists()
             seen["nothing read"] += 1
         elif state == "finished":
-            again = confirm(question, folder / "people.parquet", schema_of("label"), ledger=book, out=folder / "again")
+            again = approve(question, folder / "people.parquet", schema_of("label"), ledger=book, out=folder / "again")
             assert again.before
             assert verify_answer(out, book).verdict == again.answer.verdict
             seen["answered once"] += 1
         else:
             with pytest.raises(BudgetError, match=lost):
-                confirm(question, folder / "people.parquet", schema_of("label"), ledger=book, out=folder / "again")
+                approve(question, folder / "people.parquet", schema_of("label"), ledger=book, out=folder / "again")
             seen["charged, never answered"] += 1
         assert book.show("people").spent == spent
         assert not (folder / "again").exists()

@@ -7,7 +7,7 @@ from confirm_tables import schema_of, table_of
 
 import dipsmith as ds
 from dipsmith.confirm.claim import Between, OneSided
-from dipsmith.confirm.confirm import confirm, prepare, rehearse
+from dipsmith.confirm.confirm import approve, prepare, rehearse
 from dipsmith.confirm.direct import judge_estimate
 from dipsmith.confirm.question import Inquiry
 from dipsmith.errors import UnsupportedError, UsageError
@@ -69,5 +69,5 @@ def test_what_public_columns_cannot_answer_is_refused_before_the_charge(tmp_path
     ledger.grant("people", PureDP(50))
     question = replace(QUESTION, formula="log(y - 1000) ~ s + x | g")
     with pytest.raises(UsageError, match="no row has all of its public values"):
-        confirm(question, table_of(40), schema_of("label"), ledger=ledger, out=tmp_path / "answer")
+        approve(question, table_of(40), schema_of("label"), ledger=ledger, out=tmp_path / "answer")
     assert ledger.show("people").runs == ()

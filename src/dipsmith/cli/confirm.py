@@ -40,7 +40,7 @@ def confirm(
 ) -> None:
     """Answer a question about the confidential rows with a private poll, or decline it."""
     from dipsmith.confirm.answer import as_facts
-    from dipsmith.confirm.confirm import confirm as run
+    from dipsmith.confirm.confirm import approve as run
     from dipsmith.confirm.confirm import prepare
     from dipsmith.confirm.question import Inquiry
     from dipsmith.confirm.queue import decline as record

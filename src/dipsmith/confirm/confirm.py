@@ -59,7 +59,7 @@ class Confirmed:
     before: bool
 
 
-def confirm(
+def approve(
     question: Inquiry | str | Path,
     data: Any,
     schema: Schema,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from dipsmith.confirm.answer import AnswerCard, is_answer
-from dipsmith.confirm.confirm import confirm, prepare
+from dipsmith.confirm.confirm import prepare
 from dipsmith.confirm.question import Inquiry
 from dipsmith.errors import DipsmithError, UsageError
 from dipsmith.privacy.budget import Budget
@@ -20,9 +20,6 @@ from dipsmith.schema import Schema
 
 ENDINGS: Final = (".yaml", ".yml", ".json")
 MOST_FILES: Final = 1000
-
-approve = confirm
-"""A question is approved by answering it."""
 
 State = Literal["open", "answered", "declined", "charged", "unreadable"]
 """A question that was charged but not answered (its run was stopped) is never answered: it can be asked in another round."""

@@ -137,8 +137,8 @@ class HouseholdRows(BatchRows):
     def arranged(self) -> tuple[Arranged, pa.Array]:
         """All households that count, with their members, and the text of each household's key."""
         (households, names), (members, theirs) = linked_rows(self), linked_rows(self._people)
-        names = names.combine_chunks()
-        at = pc.index_in(theirs.combine_chunks(), value_set=names)
+        names, theirs = names.combine_chunks(), theirs.combine_chunks()
+        at = pc.index_in(theirs, value_set=names)
         known = at.is_valid().to_numpy(zero_copy_only=False)
         owners = at.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
         return arrange(households, members.take(known), owners, self.schema), names

@@ -163,8 +163,8 @@ def _run(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
 
 
 def _confirm(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
+    from dipsmith.confirm.confirm import approve
     from dipsmith.confirm.question import Inquiry
-    from dipsmith.confirm.queue import approve
 
     asked = job["asked"]
     root, schema = Path(job["folder"]), Schema.from_dict(asked["schema"])

@@ -951,7 +951,7 @@ MUTANTS = (
     ),
     one(
         "lawful rows of a panel as the public number of rows",
-        "counting/steps.py",
+        "counting/count.py",
         "        return self._total()\n",
         "        return len(self.held)\n",
         "tests/methods/graph/test_career_model.py::test_how_many_rows_break_a_rule_is_not_told_for_free",
