@@ -11,6 +11,10 @@ COMPILE := $(UV) compile --quiet --universal --python-version 3.11 --custom-comp
 export UV_CACHE_DIR ?= $(abspath $(VENV))/cache
 # Processes that run side by side must not fight for the cores with the threads of their linear algebra.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# What tests write lies in memory where 4 GB are free there and programs may run: a release that is saved waits for the
+# disk longer than it computes.
+SHM = $(shell at=$$(mktemp -p /dev/shm 2>/dev/null) && cp /bin/true $$at && chmod +x $$at && $$at \
+  && df -k --output=avail /dev/shm | awk 'NR == 2 && $$1 > 4000000 {print "TMPDIR=/dev/shm"}'; rm -f "$$at")
 # Tests start many processes: what they import is compiled once, also where the environment forbids to keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -21,12 +25,12 @@ demo: $(VENV)/.core
 
 # While you work: the rooms on the path of a release; no engines, servers or browser, no audit, nothing slow.
 quick: $(VENV)/.dev
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not (server or browser or audit or slow or crowd)" \
+	$(ONE_THREAD) $(SHM) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not (server or browser or audit or slow or crowd)" \
 	  $(addprefix --ignore tests/,audit docs experiments inference packaging plugin report sources studies studio tuning utility)
 
 test: $(VENV)/.dev
 	$(MAKE) --jobs 3 --output-sync browser r lint types
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(ONE_THREAD) $(SHM) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The web page is tested in a real browser; without one those tests say so, and fail in CI.
 browser:
@@ -60,7 +64,7 @@ scoreboard: $(VENV)/.dev
 # Tests that repeat on a larger scale what `make test` shows; then neighbouring tables replayed and attacked, every
 # method under every relation. Stop it and run it again to go on.
 audit: $(VENV)/.dev
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m crowd
+	$(ONE_THREAD) $(SHM) $(BIN)/python -m pytest -n 2 --dist worksteal -m crowd
 	OMP_NUM_THREADS=1 $(BIN)/python -m assurance.matrix docs/assurance/audit.json
 	$(BIN)/python -m assurance.page docs/assurance docs/assurance.md
 

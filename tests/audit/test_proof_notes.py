@@ -13,11 +13,10 @@ NOTES = sorted((ROOT / "docs" / "proofs").glob("*.md"))
 
 
 def functions_by_file():
-    found = {}
-    for path in (ROOT / "tests").rglob("*.py"):
-        tree = ast.parse(path.read_text("utf-8"))
-        found[str(path.relative_to(ROOT))] = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    return found
+    return {
+        str(path.relative_to(ROOT)): set(re.findall(r"^ *def (\w+)", path.read_text("utf-8"), re.MULTILINE))
+        for path in (ROOT / "tests").rglob("*.py")
+    }
 
 
 FILES = functions_by_file()
@@ -75,8 +74,9 @@ def test_every_crowd_has_its_small_twin_in_the_contributing_guide():
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     files, functions = named(text)
     assert files | functions <= ALL
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    texts = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
+    for text in (text for text in texts if "crowd" in text):
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef) and any(
                 "crowd" in ast.unparse(decorator) for decorator in node.decorator_list
             ):
