@@ -35,6 +35,7 @@ def files(dipsmith, tmp_path):
             columns = {"cents": (100 * pay).round().astype(int), "office": office}
         pa_csv.write_csv(pa.table(columns), tmp_path / f"{name}.csv")
     (tmp_path / "ratios.csv").write_text("office,ratio\na,2\nb,4\n")
+    (tmp_path / "a.csv").write_text("office,ratio\na,2\n")
     assert dipsmith("ledger", "grant", "staff", "--ledger", "b.db", "--epsilon", 10).code == 0
     return tmp_path
 
@@ -73,6 +74,8 @@ def test_a_public_file_under_rho_costs_what_its_epsilon_is_worth(dipsmith, files
         (("--onto", "bd.csv", "--factors", "ratios.csv"), 2, "--factors with a map"),
         (("--public", "sd.csv", "--public-map", "pay=wage"), 3, "'wage'"),
         (("--public", "sd.csv"), 2, "no column 'pay'"),
+        (("--public", "sd.csv", "--public-map", "pay=basic*ratio", "--factors", "a.csv"), 3, "office 'b' for one"),
+        (("--onto", "bd.csv", "--onto-map", "pay=cents*ratio", "--factors", "a.csv"), 3, "office 'b' for one"),
         (("--public", "sd.csv", "--public-map", "pay=basic", "--public-epsilon", "2"), 2, "cannot cover"),
         (("--onto", "bd.csv"), 3, "'pay'"),
         (("--public", "sd.csv", "--public-map", "pay=basic", "--method", "loglinear"), 2, "use forest"),

@@ -41,6 +41,8 @@ def test_a_stand_in_ranks_settings_free(dipsmith, staff):
     ran = dipsmith("tune", "--on", "older.csv", *ASK, "--vary", "trees=1,2", "--repeats", 1)
     assert ran.code == 0, ran.err
     assert "log loss (lower is better) on a stand-in of 1,050 rows at ε = 3" in ran.out
+    assert "1 repetition;" in ran.out
+    assert "–" in ran.out.splitlines()[2]  # one run has no standard error
     assert "Best: n_b=50, trees=" in ran.out
     assert "--method forest --set n_b=50 --set trees=" in ran.out
     told = json.loads(dipsmith("tune", "--on", "older.csv", *ASK, "--repeats", 1, "--json").out)
@@ -58,6 +60,9 @@ def test_private_rows_choose_for_the_price_of_the_run(dipsmith, staff):
     assert spent(dipsmith) == 3
     card = json.loads((staff / "release" / "card.json").read_text())
     assert (card["method"], len(card["parameters"]["candidates"])) == ("private selection", 2)
+    again = dipsmith("tune", *(w if w != "release" else "again" for w in words[:-1]))
+    assert "nothing was drawn or charged" in again.out
+    assert "Chosen: n_b=50\n" in again.out or "Chosen: n_b=100000\n" in again.out
 
 
 @pytest.mark.parametrize(
@@ -68,7 +73,7 @@ def test_private_rows_choose_for_the_price_of_the_run(dipsmith, staff):
         (("private.csv",), "give --ledger and --out"),
         (("--on", "older.csv", "--out", "x"), "releases nothing"),
         (("--on", "older.csv", "--vary", "n_b"), "expected NAME="),
-        (("--on", "older.csv", "--vary", "leafs=1"), "leafs=1"),
+        (("--on", "older.csv", "--vary", "leafs=1"), "--vary leafs=1"),
         (("--on", "older.csv", "--vary", "trees=some"), "a whole number"),
         (("--on", "older.csv", "--vary", "max_depth=" + ",".join(map(str, range(1, 200)))), "398 settings"),
     ],

@@ -6,7 +6,7 @@ import pytest
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
-from dipsmith.synthesis.column_map import map_columns
+from dipsmith.synthesis.column_map import map_columns, require_factors
 
 
 def rows(found, *columns):
@@ -33,6 +33,11 @@ def test_factors_by_group_come_from_a_public_table():
     ratios = pa.table({"agency": ["A", "06"], "ratio": ["2", "3"]})
     found = map_columns(OTHER, {"age": "age * ratio"}, ratios)
     assert rows(found, "age") == {"age": [60.0, None, 150.0]}
+    with pytest.raises(SourceError, match="1 of its groups have no row in the table of factors, agency 'B' for one"):
+        require_factors(found)
+    require_factors(
+        map_columns(OTHER, {"age": "age * ratio"}, pa.table({"agency": ["A", "B", "06"], "ratio": [1, None, 3]}))
+    )
     twice = pa.table({"agency": ["A", "A"], "ratio": [1, 2]})
     with pytest.raises(SourceError, match="two rows have the same agency"):
         map_columns(OTHER, {"age": "age * ratio"}, twice)

@@ -148,7 +148,7 @@ def test_spaces_of_a_quoted_value_make_another_question(tmp_path):
         ("age between 3", "'between'"),
         ("age < 3 or sex = F", "'or'"),
         ("wage < 3", "'wage', which is no column"),
-        ("sex = X", "'X' is no value"),
+        ("sex = X", "'X' is no value of it; it has: F, M"),
         ("sex < F", "no order"),
         ("age = 3 and age in {3, 4}", "ask for an interval"),
         ("age in [50, 40)", "no value of the column lies there"),

@@ -154,7 +154,7 @@ def _show(experiment: Experiment, results: Results) -> None:
     laboratory = experiment.laboratory
     study = laboratory.study
     say(study.question)
-    runs = f"{len(laboratory.settings)} settings × {study.repeats} repeats = {len(laboratory.runs)} runs"
+    runs = f"{len(laboratory.settings)} settings × {study.repeats} repeat{'' if study.repeats == 1 else 's'} = {len(laboratory.runs)} runs"
     price = protection(study, laboratory)
     if laboratory.cost is not None:
         price = f"The rows are private: all runs together cost {laboratory.cost}; every comparison is a logged look. CONFIDENTIAL."

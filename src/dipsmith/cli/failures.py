@@ -34,5 +34,6 @@ def failure_of(error: Exception) -> Failure:
             where = "" if error.filename is None else f"'{error.filename}': "
             return Failure(f"{where}{error.strerror}; check the path, its permissions and the disk", 3)
         case _ if isinstance(error, CommandLineError):
-            return Failure(f"{error.format_message()} (dipsmith --help shows how)", 2)
+            asked = "dipsmith" if error.ctx is None else error.ctx.command_path
+            return Failure(f"{error.format_message()} ({asked} --help shows how)", 2)
     return Failure(f"unexpected failure ({type(error).__name__})", 1, unexpected=True)

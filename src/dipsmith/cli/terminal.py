@@ -57,15 +57,17 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
     from rich.console import Console
     from rich.table import Table
 
-    heading: dict[str, Any] = {"title": visible(title), "title_justify": "left", "title_style": "bold"}
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), **heading)
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for i, column in enumerate(columns):
         side: Any = "right" if i in right else "left"
         made.add_column(visible(column), justify=side, header_style="dim", overflow="fold")
     for row in rows:
         made.add_row(*(visible(str(cell)) for cell in row))
     width = None if sys.stdout.isatty() else 120
-    Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(made)
+    console = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+    if title:  # above the table, not in it: a narrow table would fold it
+        console.print(visible(title), style="bold")
+    console.print(made)
 
 
 def warn(text: str) -> None:

@@ -53,7 +53,7 @@ def tune(
         raise UsageError("give either FILE (the private rows; charged) or --on (a public stand-in; free)")
     budget = options.budget_of(epsilon, rho, delta)
     declared = Schema.read(schema)
-    trials = [(words, method_of(method, [*(settings or ()), *words], declared)) for words in _combinations(vary)]
+    trials = [(words, _method(method, settings or [], words, declared)) for words in _combinations(vary)]
     if on is not None:
         if ledger is not None or out is not None or request is not None:
             raise UsageError("--ledger, --out and --request go with FILE: a comparison on a stand-in releases nothing")
@@ -61,7 +61,16 @@ def tune(
         return
     if ledger is None or out is None or data is None:
         raise UsageError("choosing by the private rows is charged and makes a release: give --ledger and --out")
-    _choose(data, declared, [made for _, made in trials], budget, ledger, out, request, json)
+    _choose(data, declared, trials, budget, ledger, out, request, json)
+
+
+def _method(name: str, settings: list[str], words: list[str], schema: Schema) -> Method:
+    """The method with one combination; what is wrong with it is told as --vary, which the user wrote."""
+    method_of(name, settings, schema)
+    try:
+        return method_of(name, [*settings, *words], schema)
+    except UsageError as error:
+        raise UsageError(str(error).replace("--set ", "--vary ", 1)) from None
 
 
 def _compare(
@@ -93,7 +102,7 @@ def _compare(
 def _choose(
     data: str,
     schema: Schema,
-    candidates: list[Method],
+    trials: list[tuple[list[str], Method]],
     budget: Budget,
     ledger: Path,
     out: Path,
@@ -106,7 +115,7 @@ def _choose(
     from dipsmith.tuning.private_selection import Selected
     from dipsmith.tuning.scores import LogLoss, MarginalFit
 
-    selected = Selected(candidates, LogLoss() if schema.neighbours == "label" else MarginalFit())
+    selected = Selected([made for _, made in trials], LogLoss() if schema.neighbours == "label" else MarginalFit())
     require_absent(out)
     with warnings_as_notes(HopelessNoise, LostKey):
         release = synthesize(data, schema, selected, budget=budget, ledger=Ledger(ledger), request=request)
@@ -114,11 +123,13 @@ def _choose(
     if where is None:
         where, verb = release.save(out), "Written to"
     card = release.card
+    chosen = card.parameters["chosen"][0]
+    named = {repr(made): words for words, made in trials}
     answer(
         json,
         {"out": str(where), "chosen": card.parameters["chosen"], "guarantee": card.guarantee, "request": card.request},
         str(card),
-        f"Chosen: {card.parameters['chosen'][0]}",
+        f"Chosen: {', '.join(named.get(chosen, [chosen]))}",
         f"{verb} {where}/ — read card.html first; check it with: {command('verify', where)}",
     )
 

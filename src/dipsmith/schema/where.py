@@ -28,6 +28,8 @@ from dipsmith.schema.domain import Bins, Categories, Domain
 
 INSIDE: Final = "inside"
 MOST_CHARACTERS: Final = 2_000
+MOST_SHOWN: Final = 12
+"""Labels of a column that a message lists."""
 
 _WORD: Final = re.compile(
     r"""\s*(?:(?P<column>`[^`]+`)|(?P<text>'[^']*'|"[^"]*")|(?P<sign>!=|==|<=|>=|[=<>\[\](){},])|(?P<word>[^\s=<>!\[\](){},`'"]+))""",
@@ -86,7 +88,8 @@ class RowCondition:
         named = dict(zip(domain.values, (domain.labels[code] for code in domain.codes), strict=True))
         for label in self.labels:
             if label not in named and label not in domain.labels:
-                self._refuse(f"'{label}' is no value of it")
+                shown = ", ".join([*domain.labels[:MOST_SHOWN], *(["…"] if len(domain.labels) > MOST_SHOWN else [])])
+                self._refuse(f"'{label}' is no value of it; it has: {shown}")
         wanted = {v for v, label in named.items() if (v in self.labels or label in self.labels) != self.others}
         if not wanted:
             self._refuse("no value of the column is left")

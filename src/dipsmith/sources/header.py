@@ -50,9 +50,11 @@ in letter case or spaces); rename it there or in the schema
     near = any(name.strip().casefold() in folded for name in absent)
     hint = " (one differs only in letter case or spaces)" if near else ""
     listed = ", ".join(f"'{name}'" for name in absent)
-    are = "columns" if len(absent) > 1 else "column"
+    are, them = ("columns", "them") if len(absent) > 1 else ("column", "it")
     among = f"{len(columns)} columns" if len(columns) != 1 else "single column (is the delimiter right?)"
-    raise SourceError(f"{where}: {are} {listed} not found among its {among}{hint}; rename it there or in the schema")
+    raise SourceError(
+        f"{where}: {are} {listed} not found among its {among}{hint}; rename {them} there or in the schema"
+    )
 
 
 def refuse_columns(where: str, names: Sequence[str], what: str, remedy: str) -> None:

@@ -174,6 +174,23 @@ class MappedRows:
         return pa.array(values, mask=~np.isfinite(values))
 
 
+def require_factors(rows: Source) -> None:
+    """Refuse a public file with groups that have no row in its table of factors: their numbers would go missing unseen.
+
+    It reads the file, and names a group of it: never for confidential rows.
+    """
+    if not isinstance(rows, MappedRows) or rows.factors is None:
+        return
+    keys, known = rows.factors.keys, rows.factors.place
+    there = {group for batch in rows.rows.batches(keys) for group in _groups(batch, keys)}
+    if unknown := sorted((g for g in there if g not in known), key=str):
+        first = ", ".join(f"{key} {label!r}" for key, label in zip(keys, unknown[0], strict=True))
+        raise SourceError(
+            f"{rows.describe()}: {len(unknown)} of its groups have no row in the table of factors, {first} for one; "
+            "add them there, with an empty number where there is none"
+        )
+
+
 def _groups(batch: pa.RecordBatch, keys: Sequence[str]) -> list[tuple[str | None, ...]]:
     return list(zip(*(texts(_plain(batch.column(key))).to_pylist() for key in keys), strict=True))
 

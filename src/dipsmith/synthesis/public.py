@@ -18,7 +18,7 @@ from dipsmith.schema import Codes, Schema, Unit
 from dipsmith.schema.formula.tree import quote
 from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
-from dipsmith.synthesis.column_map import map_columns
+from dipsmith.synthesis.column_map import map_columns, require_factors
 from dipsmith.synthesis.natural_inputs import (
     MethodLike,
     SchemaLike,
@@ -100,6 +100,7 @@ def public_table(
     for name in (*meanings, *(scale or {})):
         schema[name]
     found = map_columns(data, meanings, factors)
+    require_factors(found)
     if scale:
         found = map_columns(found, {name: f"{quote(name)} * {by!r}" for name, by in scale.items()})
     wanted = tuple(name for name in schema.names if name in found.columns)

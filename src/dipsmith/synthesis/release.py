@@ -25,7 +25,7 @@ from dipsmith.schema import Categories, Schema
 from dipsmith.schema.writing import to_yaml
 from dipsmith.synthesis.answers import supports
 from dipsmith.synthesis.card import ASKED, Card
-from dipsmith.synthesis.column_map import ColumnMap, map_columns
+from dipsmith.synthesis.column_map import ColumnMap, map_columns, require_factors
 from dipsmith.synthesis.exit import (
     FORMATS,
     Exit,
@@ -143,6 +143,7 @@ class Release:
         needed = predictors(chosen.labeller())
         found = map_columns(data, columns, factors)
         found.check(needed)
+        require_factors(found)
         labelled = chosen.label(found, seed)
         if not isinstance(labelled, pa.Table):
             return labelled

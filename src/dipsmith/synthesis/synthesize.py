@@ -37,6 +37,7 @@ from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.handed_over import HandedOver
 from dipsmith.synthesis.card import ASKED, KNOWN, Card
 from dipsmith.synthesis.careers import career_notes
+from dipsmith.synthesis.column_map import require_factors
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.households import household_notes
 from dipsmith.synthesis.known_rows import contradiction
@@ -164,6 +165,7 @@ def synthesize(
     if onto is not None:
         _refuse_the_private_file(private, target)
         target.check((*schema.public, *([] if schema.linked is None else [schema.linked])))
+        require_factors(target)
     stream = Stream.of(noise_seed)
     # Opens the rows and reads none: a database is asked for its columns only, and refused before anything is charged.
     reading = None if progress is None else partial(progress, "reading")

@@ -55,9 +55,9 @@ class Trial:
         return mean(self.scores)
 
     @property
-    def error(self) -> float:
-        """Standard error of the mean over repetitions; 0 for a single one."""
-        return stdev(self.scores) / len(self.scores) ** 0.5 if len(self.scores) > 1 else 0.0
+    def error(self) -> float | None:
+        """Standard error of the mean over repetitions; a single one has none."""
+        return stdev(self.scores) / len(self.scores) ** 0.5 if len(self.scores) > 1 else None
 
     def __str__(self) -> str:
         return ", ".join(f"{k}={v}" for k, v in self.settings.items()) or "as given"
@@ -94,11 +94,12 @@ class Tuning:
     def content(self) -> Table:
         """The ranking as a table of a report."""
         beside = f"; the label marginal alone has {self.floor:.4f}" if self.metric == "log loss" else ""
+        repeats = len(self.trials[0].scores)
         caption = (
             f"{self.metric} (lower is better) on a stand-in of {self.rows:,} rows at {self.budget}, "
-            f"{len(self.trials[0].scores)} repetitions{beside}. Nothing private was read, nothing was charged."
+            f"{repeats} repetition{'' if repeats == 1 else 's'}{beside}. Nothing private was read, nothing was charged."
         )
-        rows = [(str(t), f"{t.mean:.4f}", f"{t.error:.4f}") for t in self.trials]
+        rows = [(str(t), f"{t.mean:.4f}", "–" if t.error is None else f"{t.error:.4f}") for t in self.trials]
         return Table.of(caption, ("settings", self.metric, "s.e."), rows)
 
     def __str__(self) -> str:

@@ -247,7 +247,9 @@ def _shown_pairs(pairs: Sequence[tuple[str, str]], columns: Sequence[str]) -> tu
     """Pairs of columns to be drawn; refuses what is no column, or one twice."""
     for pair in pairs:
         if len(pair) != 2 or pair[0] == pair[1] or not all(pair):
-            raise UsageError(f"a pair is '{','.join(pair)}', expected two columns, such as age,occupation")
+            raise UsageError(
+                f"a pair is '{','.join(filter(None, pair))}', expected two columns, such as age,occupation"
+            )
         if missing := [name for name in pair if name not in columns]:
             raise UsageError(f"a pair names '{missing[0]}', no column of all tables; there are: {', '.join(columns)}")
     return tuple((one, other) for one, other in pairs)
