@@ -3,13 +3,13 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy import sparse
 
 import dipsmith as ds
+from dipsmith.analyses.direct import DECIDE
 from dipsmith.errors import NotCarried
 from dipsmith.inference.direct import NoisyPair
 from dipsmith.inference.tests import _Average, independence
-from dipsmith.synthesis.label_system import LabelSystem, LabelWeights
+from dipsmith.synthesis.label_system import LabelSystem, RowWeights
 from dipsmith.synthesis.label_table import LabelTable
 from dipsmith.synthesis.label_tables import LabelTables
 
@@ -167,15 +167,41 @@ def test_weights_are_met_where_a_dense_solver_meets_them(seed):
         noise = np.full((size, 2), rng.uniform(1, 5))
         tables.append(LabelTable(("s",), rng.integers(0, size, rows), weight, np.zeros((size, 2)), noise, True, False))
     system = LabelSystem.of(tables, ("s",), SCHEMA)
-    dense = system.cells.toarray()
+    dense = np.zeros((rows, sum(sizes)))
+    for cell, weight in zip(system.cells, system.weights, strict=True):
+        dense[np.arange(rows), cell] += 1.0 if weight is None else weight
     spoiled = rng.normal(size=rows) * np.array([0, 0, 1])[seed % 3]
-    met = sparse.csr_array((dense @ rng.normal(size=sum(sizes)) + spoiled)[:, None])
-    weights = LabelWeights(system, met)
-    scaled = dense / system.noise
-    best = np.linalg.lstsq(scaled, met.toarray()[:, 0], rcond=1e-10)[0] / system.noise
-    possible = np.abs(dense @ best - met.toarray()[:, 0]).max() < 1e-6
-    solved = weights.solve()
+    met = dense @ rng.normal(size=sum(sizes)) + spoiled
+    best = np.linalg.lstsq(dense / system.noise, met, rcond=1e-10)[0] / system.noise
+    possible = np.abs(dense @ best - met).max() < 1e-6
+    solved = system.solve({"": RowWeights(np.zeros(rows, np.int64), 1, met)})
     assert possible == (solved is not None) == (seed % 3 != 2)
-    assert weights.may_be_met or not possible
     if solved is not None:
-        np.testing.assert_allclose(solved.functions[:, 0], best, atol=1e-8)
+        np.testing.assert_allclose(solved[""].functions[:, 0], best, atol=1e-8)
+
+
+def test_rows_that_were_not_asked_first_still_decide():
+    """A few rows do not show that cells of two tables are told apart, or that weights are not met; the others do."""
+    rows = 20_000
+    cell = [np.isin(np.arange(rows), (5, 100)).astype(int), np.isin(np.arange(rows), 100).astype(int)]
+    tables = [LabelTable(("s",), c, None, np.zeros((2, 2)), np.ones((2, 2)), True, False) for c in cell]
+    system = LabelSystem.of(tables, ("s",), SCHEMA)
+    assert 5 not in system.few_rows.rows
+    one = system.solve({"": RowWeights(np.zeros(rows, np.int64), 1, cell[0] + 2.0 * cell[1])})
+    assert one is not None
+    np.testing.assert_allclose(np.diff(one[""].functions[:, 0])[[0, 2]], [1.0, 2.0], atol=1e-8)
+    odd = np.zeros(rows)
+    odd[next(i for i in range(rows) if i not in set(system.few_rows.rows.tolist()))] = 1.0
+    assert system.solve({"": RowWeights(np.zeros(rows, np.int64), 1, odd)}) is None
+
+
+def test_what_is_carried_is_said_without_many_draws(exact, monkeypatch):
+    """`supports` has to answer at once: it draws the noise only as often as the decision needs, and `fit` decides by the same."""
+    drawn, draw = [], LabelTable.draw
+    monkeypatch.setattr(LabelTable, "draw", lambda own, random, draws: drawn.append(draws) or draw(own, random, draws))
+    assert exact.supports(MAIN).level == "measured"
+    assert max(drawn) == DECIDE
+    drawn.clear()
+    ds.fit(exact, MAIN)
+    assert drawn[0] == DECIDE
+    assert max(drawn) > DECIDE

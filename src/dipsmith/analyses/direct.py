@@ -32,8 +32,9 @@ from dipsmith.errors import UsageError
 from dipsmith.privacy.randomness import generator
 from dipsmith.regression.least_squares import independent
 
-DRAWS = 1000
-"""Draws of the noise: its standard deviation is then known to 3 %."""
+DRAWS, DECIDE = 1000, 100
+"""Draws of the noise: its standard deviation is then known to 3 %. The first of them decide which coefficients are told, so
+that who only wants to know that draws no more."""
 
 AT_A_TIME = 4_000_000
 """Numbers of one batch of draws."""
@@ -97,7 +98,8 @@ def estimate_from(
     moved = [n.moved(G, A, bias) for n in noise]
     q = sum(len(t.names) for t in layout.design.terms)
     prior = Prior.of(layout, agreed, np.concatenate(moved)[:, :q, :q])
-    solution = _Solution.of(layout, A, W, T, prior.shrink(W[:q, :q]), prior.swamped)
+    swamped = Prior.of(layout, agreed, moved[0][:DECIDE, :q, :q]).swamped
+    solution = _Solution.of(layout, A, W, T, prior.shrink(W[:q, :q]), swamped)
     scattered = [solution.again(n, w, prior.redraw(w[:, :q, :q], random)) for n, w in zip(noise, moved, strict=True)]
     return solution.result(np.concatenate(scattered))
 
@@ -288,9 +290,14 @@ def _draws(
 ) -> Iterator[tuple[Float, Float, Float]]:
     """Noise on A, N and T, drawn again in batches."""
     numbers = sum(t.size * t.label_cells for t in layout.tables)
-    size = max(1, layout.public_columns.width * len(layout.columns) + numbers)
-    left = draws
-    while left:
-        now = min(left, max(1, AT_A_TIME // size))
-        left -= now
-        yield layout.assemble(sums.redraw(random, now))
+    for some in batches(draws, layout.public_columns.width * len(layout.columns) + numbers):
+        yield layout.assemble(sums.redraw(random, some))
+
+
+def batches(draws: int, numbers: int) -> Iterator[int]:
+    """How many draws of so many numbers are made at a time: first those that decide."""
+    some = min(draws, DECIDE)
+    while some:
+        yield some
+        draws -= some
+        some = min(draws, max(1, AT_A_TIME // max(numbers, 1)))

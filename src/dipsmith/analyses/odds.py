@@ -15,7 +15,7 @@ Reads noisy tables and public facts: post-processing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +23,7 @@ import scipy
 
 from dipsmith.analyses.agreed_tables import AgreedTables, Float, NoisyMarginal
 from dipsmith.analyses.cross_products import CrossProducts
-from dipsmith.analyses.direct import DRAWS, DirectEstimate
+from dipsmith.analyses.direct import DECIDE, DRAWS, DirectEstimate, batches
 from dipsmith.analyses.pairs import estimate_from_tables
 from dipsmith.analyses.results import Result
 from dipsmith.errors import UsageError
@@ -36,9 +36,6 @@ from dipsmith.schema.analysis import PlannedAnalysis
 
 MOST_NUMBERS = 20_000_000
 """Cells times pairs of coefficients."""
-
-AT_A_TIME = 4_000_000
-"""Numbers of one batch of draws."""
 
 SWAMPED = 0.5
 """Noise on J, in units of J itself, above which its inverse says nothing."""
@@ -84,7 +81,7 @@ def odds_from_tables(
     score, products = X * (y - q)[:, None], np.einsum("ci,cj,c->cij", X, X, q * (1 - q)).reshape(len(X), -1)
     noise = _noise(agreement, names, np.concatenate([score, products], axis=1), draws, seed)
     E = noise[:, p:].reshape(-1, p, p)
-    if _is_swamped(J, E):
+    if _is_swamped(J, E[:DECIDE]):
         return _nothing(formula, terms, n)
     if solved is None:
         return None
@@ -160,13 +157,6 @@ def _solve(X: Float, y: Float, n: Float) -> Float | None:
 def _noise(agreement: AgreedTables, names: tuple[str, ...], onto: Float, draws: int, seed: int) -> Float:
     """The noise of the table again, added up over its cells by some weights: draws × weights."""
     random = generator(seed)
-
-    def batches() -> Iterator[Float]:
-        size = len(onto) + sum(t.values.size for t in agreement.tables)
-        left = draws
-        while left:
-            now = min(left, max(1, AT_A_TIME // size))
-            left -= now
-            yield agreement.table(names, agreement.redraw(random, now)).reshape(now, -1) @ onto
-
-    return np.concatenate(list(batches()))
+    size = len(onto) + sum(t.values.size for t in agreement.tables)
+    drawn = (agreement.table(names, agreement.redraw(random, some)) for some in batches(draws, size))
+    return np.concatenate([table.reshape(len(table), -1) @ onto for table in drawn])

@@ -25,7 +25,7 @@ import numpy as np
 
 from dipsmith.analyses.agreed_tables import AgreedTables, Float, Names, NoisyMarginal
 from dipsmith.analyses.cross_products import CrossProducts
-from dipsmith.analyses.direct import DRAWS, DirectEstimate
+from dipsmith.analyses.direct import DECIDE, DRAWS, DirectEstimate, batches
 from dipsmith.analyses.results import Result
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import NoisyTable, bins_note
@@ -38,9 +38,6 @@ from dipsmith.regression.tables import columns_of, tables_needed
 from dipsmith.schema import Bins, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.formula.words import abridge
-
-AT_A_TIME = 4_000_000
-"""Numbers of one batch of draws."""
 
 RARE = 4.0
 """A column of X is told apart where its own sum of squares is so many times the noise on it."""
@@ -142,11 +139,8 @@ class _Sums:
 
     def redraw(self, random: np.random.Generator, draws: int) -> Iterator[Float]:
         size = sum(t.values.size for t in self.agreement.tables) + (len(self.moments.names) + 1) ** 2
-        left = draws
-        while left:
-            now = min(left, max(1, AT_A_TIME // size))
-            left -= now
-            yield self._assemble(self.agreement.redraw(random, now))
+        for some in batches(draws, size):
+            yield self._assemble(self.agreement.redraw(random, some))
 
     def _assemble(self, parts: dict[Names, Float]) -> Float:
         return self.moments.assemble({names: self._count(names, parts) for names in self.wanted})
@@ -165,7 +159,7 @@ def _estimate(sums: _Sums, notes: tuple[str, ...], draws: int, seed: int) -> Dir
     random = generator(seed)
     noise = np.concatenate(list(sums.redraw(random, draws)))
     # A level that nobody, or hardly anybody, has is not told apart: its rows count with the reference.
-    spread = noise.std(axis=0)
+    spread = noise[:DECIDE].std(axis=0)
     told = np.diag(M)[:-1] > RARE * np.diag(spread)[:-1]
     kept = np.flatnonzero(told)
     kept = kept[independent(M[np.ix_(kept, kept)])]
@@ -209,7 +203,7 @@ def _solve(M: Float, noise: Float, kept: np.ndarray, df: float) -> tuple[Float, 
     if values.min(initial=0.0 if not len(values) else np.inf) <= 0:
         return None
     root = vectors / np.sqrt(values)
-    white = root.T @ E @ root
+    white = root.T @ E[:DECIDE] @ root
     if np.sqrt(np.mean(np.linalg.norm(white, 2, axis=(1, 2)) ** 2)) > SWAMPED:
         return None
     inverse = root @ root.T

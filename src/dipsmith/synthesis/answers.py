@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
 from dipsmith.analyses.agreed_tables import NoisyMarginal
-from dipsmith.analyses.direct import estimate_from, is_logistic
+from dipsmith.analyses.direct import DECIDE, DRAWS, estimate_from, is_logistic
 from dipsmith.analyses.measure import Agenda
 from dipsmith.analyses.odds import odds_from_tables
 from dipsmith.analyses.pairs import estimate_from_tables, unmeasured
@@ -77,9 +77,19 @@ class AnswerRoute:
 
     @classmethod
     def of(
-        cls, release: Release, analysis: Analysis, asked: str, references: References, *, direct: bool = True
+        cls,
+        release: Release,
+        analysis: Analysis,
+        asked: str,
+        references: References,
+        *,
+        direct: bool = True,
+        draws: int = DRAWS,
     ) -> AnswerRoute:
-        """Decide; `direct` says whether an estimate that does not look at the rows would do."""
+        """Decide; `direct` says whether an estimate that does not look at the rows would do.
+
+        With `draws` of the noise from DECIDE on the decision is the same, and intervals are known the better.
+        """
         unit = release.schema.unit
         if unit.order is not None:  # an interval that took a person's years for so many people would be too short
             alike = f"rows of one {unit.column} follow one another, and how alike they are is not measured"
@@ -92,7 +102,7 @@ class AnswerRoute:
         if direct and analysis.family in MODELS:
             found = [r for r in result_for(release.results, asked) if r.model == MODELS[analysis.family]]
             planned = bool(found)
-            found = found or _measured(release, asked, analysis, references)
+            found = found or _measured(release, asked, analysis, references, draws)
         if any(_loses_a_term(part) for part in found):
             hidden = "the noise of the tables that hold these columns is as large as what they count"
             return cls(gap=Gap(asked, hidden, "Ask the steward for a larger budget, or for coarser labels"))
@@ -107,7 +117,7 @@ def supports(release: Release, asked: str, family: Family = "auto") -> Support:
         references = planned_references(release, asked)
         tables, schema = tuple(release.tables), release.schema
         analysis = Analysis.of(inner, tables, schema=schema, reference=references, family=family)
-        answer = AnswerRoute.of(release, analysis, asked, references)
+        answer = AnswerRoute.of(release, analysis, asked, references, draws=DECIDE)
     except UsageError:
         return found  # `fit` says what is wrong with it
     if answer.gap is not None:
@@ -135,31 +145,31 @@ def planned_references(release: Release, formula: str) -> dict[str, str]:
 # --- direct estimates ------------------------------------------------------------------------------------
 
 
-def _measured(release: Release, asked: str, analysis: Analysis, references: References) -> Sequence[Result]:
+def _measured(release: Release, asked: str, analysis: Analysis, references: References, draws: int) -> Sequence[Result]:
     """What measured tables say of a formula; nothing where they do not hold all of it."""
     try:
         # Under `label` the design itself knows the reference; tables of whole rows are told with the schema's first level.
         if release.schema.neighbours == "label":
-            return _from_labels(release, asked, analysis.family, references)
-        return _from_tables(release, asked, analysis)
+            return _from_labels(release, asked, analysis.family, references, draws)
+        return _from_tables(release, asked, analysis, draws)
     except UsageError:
         return ()  # missing values, or a term without a value in some bin: synthetic rows may still tell
 
 
-def _from_tables(release: Release, asked: str, analysis: Analysis) -> Sequence[Result]:
+def _from_tables(release: Release, asked: str, analysis: Analysis, draws: int) -> Sequence[Result]:
     """What noisy tables of whole rows say, once or for each part of the rows."""
     tables = noisy_tables(release)
     schema, rows = release.schema, public_rows(release)
     if analysis.family == "logistic":
-        one = None if split_by(asked)[1] else odds_from_tables(analysis.formula, schema, tables, rows=rows)
+        one = None if split_by(asked)[1] else odds_from_tables(analysis.formula, schema, tables, rows=rows, draws=draws)
         return [] if one is None else [one]
     planned = PlannedAnalysis(asked, model="ols")
     if unmeasured(planned, schema, [t.attributes for t in tables]):
         return []
-    return estimate_from_tables(planned, schema, tables, rows=rows)
+    return estimate_from_tables(planned, schema, tables, rows=rows, draws=draws)
 
 
-def _from_labels(release: Release, asked: str, family: str, references: References) -> Sequence[Result]:
+def _from_labels(release: Release, asked: str, family: str, references: References, draws: int) -> Sequence[Result]:
     """What noisy label tables say beside public columns; nothing where they do not determine its sums."""
     reference = tuple((n, str(level)) for n, level in references.items())
     planned = PlannedAnalysis(asked, model=cast("Model", family), reference=reference)
@@ -169,7 +179,7 @@ def _from_labels(release: Release, asked: str, family: str, references: Referenc
         model = "logistic" if is_logistic(part.layout) else "least squares"
         if model != MODELS[family] or (sums := tables.sums(part.layout)) is None:
             return []
-        found.append(Result.of(planned.text, model, part.value, estimate_from(part.layout, sums)))
+        found.append(Result.of(planned.text, model, part.value, estimate_from(part.layout, sums, draws=draws)))
     return found
 
 

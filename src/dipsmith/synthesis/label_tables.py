@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from scipy import sparse
 
 from dipsmith.analyses.design import Float, Ints
 from dipsmith.analyses.measure import Agenda
@@ -40,7 +39,7 @@ from dipsmith.estimation.measured_table import MeasuredTable
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.synthesis.canonical import PublicRows
-from dipsmith.synthesis.label_system import LabelSystem, LabelWeights, SolvedWeights
+from dipsmith.synthesis.label_system import LabelSystem, RowWeights, SolvedWeights
 from dipsmith.synthesis.label_table import LabelTable
 
 if TYPE_CHECKING:
@@ -90,22 +89,17 @@ class LabelTables:
     def _determined(
         self, wanted: Mapping[str, tuple[tuple[str, ...], Ints, int, Float | None]]
     ) -> DeterminedSums | None:
-        asked = {}
+        asked: dict[tuple[str, ...], dict[str, RowWeights]] = defaultdict(dict)
         for key, (labels, groups, size, weight) in wanted.items():
+            asked[labels][key] = RowWeights(groups, size, weight)
+        found: dict[str, SolvedWeights] = {}
+        for labels, some in asked.items():
             if labels not in self._systems:
                 self._systems[labels] = LabelSystem.of(self.tables, labels, self.schema)
-            inside = np.flatnonzero(groups >= 0)
-            heavy = np.ones(len(inside)) if weight is None else weight[inside]
-            columns = sparse.csr_array((heavy, (inside, groups[inside])), shape=(len(groups), size))
-            asked[key] = LabelWeights(self._systems[labels], columns)
-        if not all(one.may_be_met for one in asked.values()):  # before anything is inverted
-            return None
-        found = {}
-        for key, one in asked.items():
-            solved = one.solve()
+            solved = self._systems[labels].solve(some)
             if solved is None:
                 return None
-            found[key] = solved
+            found |= solved
         return DeterminedSums({n: self.schema[n].size for n in self.schema.private}, self.tables, found)
 
     @cached_property
