@@ -141,7 +141,7 @@ def read_values(encoded: EncodedRows, reading: ValueReading) -> Iterator[tuple[V
         batch = batch.filter(pa.array(kept))
         codes, _ = encoder.encode(batch)
         names = batch.schema.names
-        columns = {name: _plain(batch.column(names.index(name))) for name in names}
+        columns = {name: plain_column(batch.column(names.index(name))) for name in names}
         yield (
             Values(
                 {n: _numbers(reading.schema[n], columns[n], codes[n], n in reading.verbatim) for n in reading.numbers},
@@ -184,7 +184,8 @@ def values_of_codes(codes: Codes, reading: ValueReading) -> Values:
     return Values(found, places, len(codes))
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def plain_column(column: pa.Array) -> pa.Array:
+    """A column without its dictionary and without what an extension type adds."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

@@ -23,10 +23,10 @@ from dipsmith.planning.leaf_interval import rows_for_width
 from dipsmith.planning.resources import Resources, resources
 from dipsmith.planning.smears import smears
 from dipsmith.planning.target import solve, strain_of_labels, strain_of_marginals
-from dipsmith.planning.weights import plan_totals
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.person_total import PersonTotal
-from dipsmith.schema import Schema
+from dipsmith.privacy.weight_question import WeightQuestion
+from dipsmith.schema import Schema, WeightTotals
 from dipsmith.schema.analysis import PlannedAnalysis
 
 
@@ -145,7 +145,7 @@ def plan(
     facts = public or PublicFacts()
     share = _each(budget, sets, each)
     tables = weighted_tables(schema, analyses or schema.analyses)
-    totals, share = plan_totals(schema, share, tables)
+    totals, share = _plan_totals(schema, share, tables)
     own = tuple(method.plan(schema, share, facts))
     outlook, steps = outlook_of(method, schema, share, own, facts), (*totals, *own)
     crowded = schema.neighbours != "label"  # there few tables of labels are asked, for which ε needs no δ
@@ -244,6 +244,18 @@ def _life(schema: Schema, budget: Budget) -> str:
 
 def _law(budget: Budget) -> NoiseLaw:
     return "discrete" if budget.currency == "epsilon" else "gaussian"
+
+
+def _plan_totals(schema: Schema, budget: Budget, tables: Sequence[WeightTotals]) -> tuple[list[Planned], Budget]:
+    """The lines of a plan for weighted totals, and what is left for the rows."""
+    each, rest = split_budget(budget, tables)
+    steps = []
+    for table, cost in zip(tables, each, strict=True):
+        law, _ = WeightQuestion(table).priced(str(schema.neighbours), schema.unit.max_rows, cost, "")
+        error = law.variance**0.5 * table.step
+        note = f"noise on a weighted total: standard error {error:,.3g}"
+        steps.append(Planned("weighted totals", table.key, cost, table.size, error, note, group="weighted totals"))
+    return steps, rest
 
 
 def _stage(name: str, group: Sequence[Planned], steps: Sequence[Planned]) -> Stage:

@@ -142,9 +142,9 @@ class Chain:
                 _copy(whole.connection, partial)
             with Chain(partial).reading() as copied:
                 copied.check()
-            _sync(partial)
+            sync(partial)
             partial.replace(final)
-            _sync(final.parent)
+            sync(final.parent)
         except OSError as error:
             raise OutputError(f"backup '{target}' cannot be written: {error}") from None
         finally:
@@ -289,7 +289,8 @@ def _copy(source: sqlite3.Connection, target: Path) -> None:
         raise OSError(str(error)) from None
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Wait until a file, or the entries of a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from dipsmith.arrays import Ints
 from dipsmith.counting.count import Rows
+from dipsmith.counting.values import plain_column
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.calibration import priced_counts, sensitivity_for
@@ -75,7 +76,7 @@ class Survey:
         found = np.zeros(starts[-1], np.int64)
         for batch in rows.raw([*dict.fromkeys(table.column for table in self.tables)]):
             for table, start in zip(self.tables, starts, strict=False):
-                cells = table.place(_plain(batch.column(table.column)))
+                cells = table.place(plain_column(batch.column(table.column)))
                 found[start : start + table.size] += np.bincount(cells[cells >= 0], minlength=table.size)
         return found
 
@@ -85,9 +86,3 @@ class Survey:
 
     def _starts(self) -> list[int]:
         return [0, *np.cumsum([table.size for table in self.tables]).tolist()]
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

@@ -11,6 +11,7 @@ from hashlib import file_digest
 from pathlib import Path
 
 from dipsmith.errors import DamageError, OutputError
+from dipsmith.privacy.chain import sync
 
 LEAST_FREE = 64 << 20
 """A run is refused before it starts when less than this many bytes are free for its output."""
@@ -49,12 +50,12 @@ def whole_folder(target: Path, mode: int = 0o755) -> Iterator[Path]:
     try:
         yield work
         for path in sorted(work.rglob("*")):
-            _sync(path)
-        _sync(work)
+            sync(path)
+        sync(work)
         require_absent(target)
         work.chmod(mode)
         work.rename(target)
-        _sync(parent)
+        sync(parent)
     except OSError as error:
         raise OutputError(f"'{target}' cannot be written: {error.strerror or error}; nothing was left behind") from None
     finally:
@@ -109,11 +110,3 @@ def digest(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -8,6 +8,7 @@ from typing import Any
 
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.schema.dictionary import ColumnFacts
+from dipsmith.sources.declared import type_name
 
 LARGEST = 200_000_000
 """Bytes of a dictionary at most; of a statistical file only the header is read."""
@@ -32,9 +33,7 @@ def read_dictionary(given: Any, table: str | None = None) -> list[ColumnFacts]:
         return read_catalogue(given, table)
     if isinstance(given, str | Path):
         return _read_file(Path(given).expanduser())
-    from dipsmith.sources.dictionaries.frames import read_frame
-
-    return read_frame(given)
+    return _read_frame(given)
 
 
 def _read_file(path: Path) -> list[ColumnFacts]:
@@ -58,3 +57,21 @@ def _read_file(path: Path) -> list[ColumnFacts]:
             "the rows of a public file of the same layout use --public-file"
         )
     return read(path)
+
+
+def _read_frame(frame: Any) -> list[ColumnFacts]:
+    """The dtypes of a pandas frame, and the categories that somebody declared. No value is looked at."""
+    if type(frame).__module__.partition(".")[0] != "pandas":
+        raise UsageError(f"a dictionary is a path, a database address or a pandas frame, got a {type(frame).__name__}")
+    import pyarrow as pa
+
+    found = []
+    for name in frame.columns:
+        dtype = frame[name].dtype
+        if hasattr(dtype, "categories"):
+            values = tuple((str(c), "") for c in dtype.categories)
+            found.append(ColumnFacts(str(name), "string", values=values, ordered=bool(dtype.ordered)))
+            continue
+        kind = None if dtype.kind == "O" else type_name(pa.array(frame[name].iloc[:0]).type)
+        found.append(ColumnFacts(str(name), "number" if kind is None and dtype.kind == "f" else kind))  # type: ignore[arg-type]
+    return found
