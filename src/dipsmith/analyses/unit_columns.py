@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from dipsmith.analyses.design import Float, Ints
 from dipsmith.analyses.public_columns import PublicColumns
@@ -20,7 +20,7 @@ from dipsmith.analyses.public_columns import PublicColumns
 class UnitColumns:
     """Columns of units: units × width."""
 
-    matrix: sparse.csr_array
+    matrix: scipy.sparse.csr_array
 
     @classmethod
     def of(cls, columns: PublicColumns, starts: Ints) -> UnitColumns:
@@ -31,11 +31,11 @@ class UnitColumns:
             weight = np.ones(columns.rows) if block.weight is None else np.asarray(block.weight, np.float64)
             at = np.zeros(columns.rows, np.int64) if block.at is None else np.asarray(block.at, np.int64)
             # A row that lies in none of the columns is in one beyond them, which is cut off.
-            wide = sparse.csr_array((weight, at, every), shape=(columns.rows, block.width + 1))
-            parts.append(sparse.csr_array(wide[:, : block.width]))
+            wide = scipy.sparse.csr_array((weight, at, every), shape=(columns.rows, block.width + 1))
+            parts.append(scipy.sparse.csr_array(wide[:, : block.width]))
         owner = np.repeat(np.arange(len(starts)), [b - a for a, b in pairwise([*starts, columns.rows])])
-        adding = sparse.csr_array((np.ones(columns.rows), (owner, every[:-1])), shape=(len(starts), columns.rows))
-        return cls(sparse.csr_array(adding @ sparse.hstack(parts, format="csr")))
+        adding = scipy.sparse.csr_array((np.ones(columns.rows), (owner, every[:-1])), shape=(len(starts), columns.rows))
+        return cls(scipy.sparse.csr_array(adding @ scipy.sparse.hstack(parts, format="csr")))
 
     @property
     def rows(self) -> int:
@@ -49,7 +49,7 @@ class UnitColumns:
 
     def take(self, rows: Ints | slice) -> UnitColumns:
         """Of some units."""
-        return UnitColumns(sparse.csr_array(self.matrix[rows]))
+        return UnitColumns(scipy.sparse.csr_array(self.matrix[rows]))
 
     def times(self, coefficients: Float) -> Float:
         """Zγ."""
@@ -65,10 +65,11 @@ class UnitColumns:
 
     def by_label(self, labels: Ints, many: int) -> Float:
         """Z′S for the indicators S of drawn labels."""
-        shown = sparse.csr_array((np.ones(len(labels)), labels, np.arange(len(labels) + 1)), shape=(len(labels), many))
+        rows = len(labels)
+        shown = scipy.sparse.csr_array((np.ones(rows), labels, np.arange(rows + 1)), shape=(rows, many))
         return np.asarray((self.matrix.T @ shown).toarray())
 
     def gram(self, often: Float) -> Float:
         """Z′WZ with these weights W of units."""
-        heavy = sparse.csr_array(self.matrix.multiply(often[:, None]))
+        heavy = scipy.sparse.csr_array(self.matrix.multiply(often[:, None]))
         return np.asarray((self.matrix.T @ heavy).toarray())

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy.special import expit, ndtr, ndtri
+import scipy
 
 from dipsmith.confirm.claim import (
     Accuracy,
@@ -207,7 +207,7 @@ def _model(analysis: Analysis, table: pa.Table, claim: Claim) -> dict[str, Any]:
     model = tuple((n, float(v)) for n, v in zip(found.names, b, strict=True) if v)
     place = [found.names.index(name) for name in frame.names]
     fitted = frame.X @ b[place]
-    fitted = expit(fitted) if analysis.family == "logistic" else fitted
+    fitted = scipy.special.expit(fitted) if analysis.family == "logistic" else fitted
     if isinstance(claim, Accuracy):
         return {"model": model}
     bins = tuple(sorted({_short(v) for v in np.quantile(fitted, np.arange(1, BINS) / BINS)}))
@@ -267,7 +267,7 @@ def _part_size(release: Release, design: VoteDesign, claim: Claim) -> PartSize:
 
 def _agreement(parts: int, budget: Budget, relation: str, size: PartSize) -> VerdictChances:
     """The chances if the release is right: a part's estimate lies in its interval, which is made √parts as wide."""
-    share = 2 * float(ndtr(WIDE * sqrt(parts) * size.shrink(parts))) - 1
+    share = 2 * float(scipy.special.ndtr(WIDE * sqrt(parts) * size.shrink(parts))) - 1
     return outlook_of_share(share, parts, budget, relation)
 
 
@@ -283,17 +283,18 @@ def _direct_prospect(release: Release, question: Inquiry, value: float) -> Prosp
         float(rehearse(rehearsed, release.tables[0], release.schema, seed=seed).details.get("std_error", inf))
         for seed in range(REHEARSALS)
     ]
-    error, sure, claim = sorted(errors)[REHEARSALS // 2], float(ndtri(SURE)), question.parsed
+    error, sure, claim = sorted(errors)[REHEARSALS // 2], float(scipy.special.ndtri(SURE)), question.parsed
     if error == inf:
         return Prospect(value, None, VerdictChances(0.0, 0.0), None, None)
     if isinstance(claim, OneSided):
         z = _distance(claim, value) / error
-        return Prospect(value, error, VerdictChances(float(ndtr(z - sure)), float(ndtr(-z - sure))), None, None)
+        chances = scipy.special.ndtr((z - sure, -z - sure)).tolist()
+        return Prospect(value, error, VerdictChances(*chances), None, None)
     assert isinstance(claim, Between | AgreesWithRelease)
     low, high = interval_of(claim, question.known)
     inside = min((value - low) / error, (high - value) / error)
-    clear = float(ndtr(inside - sure)) if (high - low) / error > 2 * sure else 0.0
-    return Prospect(value, error, VerdictChances(clear, float(ndtr(-inside - sure))), None, None)
+    clear = float(scipy.special.ndtr(inside - sure)) if (high - low) / error > 2 * sure else 0.0
+    return Prospect(value, error, VerdictChances(clear, float(scipy.special.ndtr(-inside - sure))), None, None)
 
 
 def _distance(claim: Claim, value: float) -> float:

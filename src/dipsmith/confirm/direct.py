@@ -14,7 +14,7 @@ from math import sqrt
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+import scipy
 
 from dipsmith.analyses.results import Result
 from dipsmith.confirm.claim import AgreesWithRelease, Between, Claim, OneSided
@@ -116,11 +116,11 @@ def judge_estimate(
         return Estimated("cannot tell", 0.5, None, None, None)
     if isinstance(claim, OneSided):
         distance = claim.value - value if claim.side == "<" else value - claim.value
-        sure = float(ndtr(distance / error))
+        sure = float(scipy.special.ndtr(distance / error))
     else:
         low, high = interval_of(claim, known)
-        sure = float(ndtr((high - value) / error) - ndtr((low - value) / error))
-    z = float(ndtri((1 + LEVEL) / 2))
+        sure = float(scipy.special.ndtr((high - value) / error) - scipy.special.ndtr((low - value) / error))
+    z = float(scipy.special.ndtri((1 + LEVEL) / 2))
     return Estimated(verdict_of(sure), sure, value, error, (value - z * error, value + z * error))
 
 

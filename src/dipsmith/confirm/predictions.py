@@ -13,7 +13,7 @@ from math import sqrt
 from typing import Any, Final
 
 import numpy as np
-from scipy.special import expit, ndtr
+import scipy
 
 from dipsmith.arrays import Floats, Ints
 from dipsmith.confirm.answer import MeasuredClaim
@@ -92,7 +92,7 @@ class Predictor:
         fitted = np.zeros(rows.rows)
         for column_of, coefficient in zip(X.T, self.coefficients, strict=True):
             fitted = fitted + column_of * coefficient
-        fitted = expit(fitted) if self.design.family == "logistic" else fitted
+        fitted = scipy.special.expit(fitted) if self.design.family == "logistic" else fitted
         known = known & np.isfinite(y) & np.isfinite(fitted)
         y, fitted = np.where(known, y, 0.0), np.where(known, fitted, 0.0)
         if isinstance(self.claim, Accuracy):
@@ -164,7 +164,7 @@ def _area(claim: Roc, counts: Ints, law: NoiseLaw, edges: dict[str, Any]) -> Mea
     if claim.area is None:
         text = f"Shown: {in_words(claim)}; {found}."
         return MeasuredClaim("shown", text, "area under the curve", area, interval, None, details)
-    sure = float(ndtr((area - claim.area) / max(error, 1e-12)))
+    sure = float(scipy.special.ndtr((area - claim.area) / max(error, 1e-12)))
     text = _sentence(claim, sure, found)
     return MeasuredClaim(verdict_of(sure), text, "area under the curve", area, interval, sure, details)
 

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import betainc, ndtr
 
 from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.privacy.noise import DiscreteLaplace, NoiseLaw
@@ -155,7 +155,7 @@ def upper_tail(law: NoiseLaw, k: Ints) -> Floats:
         return np.asarray(np.where(k > 0, above, below))
     sigma = float(law.sigma2) ** 0.5
     if sigma > LARGE:  # the discrete law is the continuous one, cut at halves
-        return np.asarray(ndtr((0.5 - k) / sigma))
+        return np.asarray(scipy.special.ndtr((0.5 - k) / sigma))
     far = int(40 * sigma) + 40
     tails = np.append(np.cumsum(law.pmf(np.arange(-far, far + 1))[::-1])[::-1], 0.0)
     return np.asarray(np.minimum(tails[np.clip(k + far, 0, 2 * far + 1)], 1.0))
@@ -163,7 +163,7 @@ def upper_tail(law: NoiseLaw, k: Ints) -> Floats:
 
 def majority(yes: Ints, no: Ints) -> Floats:
     """P(Beta(yes + 1, no + 1) > ½)."""
-    return np.asarray(1.0 - betainc(yes + 1.0, no + 1.0, 0.5))
+    return np.asarray(1.0 - scipy.special.betainc(yes + 1.0, no + 1.0, 0.5))
 
 
 def _weights(noisy: Ints, parts: int, law: NoiseLaw) -> Floats:
@@ -179,7 +179,7 @@ def _density(weights: Numbers, parts: int, others: float) -> Floats:
     """The density of a mixture of Beta(s + 1, parts − s + others), averaged over small steps."""
     s = np.arange(parts + 1)
     steps = np.linspace(0.0, 1.0, len(GRID) + 1)
-    cumulative = [float(weights @ betainc(s + 1.0, parts - s + others, x)) for x in steps]
+    cumulative = [float(weights @ scipy.special.betainc(s + 1.0, parts - s + others, x)) for x in steps]
     return np.asarray(np.diff(cumulative) * len(GRID))
 
 
@@ -190,7 +190,7 @@ def _interval(weights: Numbers, parts: int, others: float) -> tuple[float, float
         low, high = 0.0, 1.0
         for _ in range(40):
             middle = (low + high) / 2
-            below = float(weights @ betainc(s + 1.0, parts - s + others, middle)) < q
+            below = float(weights @ scipy.special.betainc(s + 1.0, parts - s + others, middle)) < q
             low, high = (middle, high) if below else (low, middle)
         found.append((low + high) / 2)
     return found[0], found[1]

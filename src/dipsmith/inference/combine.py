@@ -33,8 +33,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from dipsmith.arrays import Floats
 from dipsmith.errors import UnsupportedError, UsageError
@@ -132,7 +132,7 @@ class Combined:
         empty = np.full(len(self.names), np.nan)
         size = np.divide(-np.abs(self.estimate), self.std_error, out=empty, where=self.std_error > 0)
         finite = np.isfinite(self.df)
-        tail = np.where(finite, special.stdtr(np.where(finite, self.df, 1.0), size), special.ndtr(size))
+        tail = np.where(finite, scipy.special.stdtr(np.where(finite, self.df, 1.0), size), scipy.special.ndtr(size))
         return np.asarray(2 * tail)
 
     @property
@@ -292,7 +292,7 @@ def choose_rule(release: Release | None, rule: Rule, *, unbiased: bool = False) 
 def quantile(p: float, df: Floats) -> Floats:
     """Quantiles of Student's t, normal where ν is infinite."""
     finite = np.isfinite(df)
-    return np.asarray(np.where(finite, special.stdtrit(np.where(finite, df, 1.0), p), special.ndtri(p)))
+    return np.asarray(np.where(finite, scipy.special.stdtrit(np.where(finite, df, 1.0), p), scipy.special.ndtri(p)))
 
 
 def check_level(level: float) -> float:

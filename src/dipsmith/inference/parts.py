@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy import linalg
+import scipy
 
 from dipsmith.errors import UsageError
 from dipsmith.inference.combine import Combined
@@ -73,7 +73,7 @@ def stack_parts(parts: Sequence[tuple[str, Estimates]]) -> Estimates:
     return Estimates(
         names=tuple(f"{part}: {name}" for part, e in parts for name in e.names),
         values=np.concatenate([e.values for e in each]),
-        covariance=linalg.block_diag(*(e.covariance for e in each)),
+        covariance=scipy.linalg.block_diag(*(e.covariance for e in each)),
         rows=sum(e.rows for e in each),
         df=min(e.df for e in each),
         notes=join_notes(each),

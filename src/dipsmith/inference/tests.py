@@ -28,8 +28,8 @@ from math import inf
 
 import numpy as np
 import pyarrow as pa
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from dipsmith.arrays import Floats
 from dipsmith.codec.encode import Encoder
@@ -250,5 +250,5 @@ def upper_tail(statistic: float, df: float, denominator: float) -> float:
     if not statistic > 0:
         return 1.0
     if denominator == inf:
-        return float(special.chdtrc(df, df * statistic))
-    return float(special.fdtrc(df, denominator, statistic))
+        return float(scipy.special.chdtrc(df, df * statistic))
+    return float(scipy.special.fdtrc(df, denominator, statistic))

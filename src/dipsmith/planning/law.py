@@ -25,9 +25,8 @@ from math import sqrt
 from typing import Final, Literal, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import eigh_tridiagonal
-from scipy.special import gammaln
 
 from dipsmith.errors import UsageError
 from dipsmith.privacy.noise import DiscreteGaussian
@@ -84,7 +83,8 @@ class LeafLaw:
         if not (np.isfinite(rates).all() and (rates > 0).all()):
             raise UsageError("lam must be a finite number above 0: it is ε divided by the sensitivity")
         law = np.zeros((len(rates), self.m + 1))
-        choose = gammaln(self.m + 1) - gammaln(np.arange(self.m + 1) + 1) - gammaln(self.m - np.arange(self.m + 1) + 1)
+        factorials = scipy.special.gammaln(np.arange(self.m + 1) + 1)
+        choose = factorials[-1] - factorials - factorials[::-1]
         middle = np.zeros_like(rates) if self.noise == "continuous" else self._density(rates, np.zeros(1))[:, 0]
         if 0 < self.centre < self.n:
             self._mix(law, choose, np.array([self.centre / self.n]), middle[:, None])
@@ -150,5 +150,5 @@ def summation_rule(count: int) -> tuple[Floats, Floats]:
         return np.arange(count, dtype=np.float64), np.ones(count)
     k = np.arange(1, POINTS, dtype=np.float64)
     off = np.sqrt(k**2 * (count**2 - k**2) / (4 * (4 * k**2 - 1)))
-    nodes, vectors = eigh_tridiagonal(np.zeros(POINTS), off)
+    nodes, vectors = scipy.linalg.eigh_tridiagonal(np.zeros(POINTS), off)
     return nodes + (count - 1) / 2, count * vectors[0] ** 2

@@ -25,8 +25,8 @@ from math import comb
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from dipsmith.counting.tally import count, count_sparse
 from dipsmith.schema import Codes, Marginal
@@ -207,7 +207,7 @@ def expected_gaps(pooled: NDArray[np.integer], n: NDArray[np.integer] | int, m: 
 
 
 def _log_choose(n: Floats, k: Floats) -> Floats:
-    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+    return np.asarray(scipy.special.gammaln(n + 1) - scipy.special.gammaln(k + 1) - scipy.special.gammaln(n - k + 1))
 
 
 def exchanged_gaps(variance: Floats, n: NDArray[np.integer] | int) -> Floats:
@@ -217,5 +217,5 @@ def exchanged_gaps(variance: Floats, n: NDArray[np.integer] | int) -> Floats:
     [0.0, 0.016]
     """
     half = (np.maximum(variance, 1.0) + 0.5) / 2
-    sums = 2 * np.exp(gammaln(half + 0.5) - gammaln(half)) / np.sqrt(np.pi)
+    sums = 2 * np.exp(scipy.special.gammaln(half + 0.5) - scipy.special.gammaln(half)) / np.sqrt(np.pi)
     return np.asarray(np.minimum(variance, 1.0) * sums / np.maximum(np.asarray(n, dtype=np.float64), 1.0))

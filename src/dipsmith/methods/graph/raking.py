@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from scipy.special import wrightomega
+import scipy
 
 from dipsmith.arrays import Floats, Ints
 from dipsmith.estimation.simplex import round_within
@@ -92,7 +92,7 @@ def rake(
             there = mass > 0
             start = target.values / penalty - theta
             wanted = np.zeros_like(mass)
-            wanted[there] = wrightomega(np.log((mass / penalty)[there]) + start[there])
+            wanted[there] = scipy.special.wrightomega(np.log((mass / penalty)[there]) + start[there])
             step = np.where(there, start - wanted, 0.0)
             theta += step
             factor = np.divide(penalty * wanted, mass, out=np.ones_like(mass), where=there)
