@@ -129,10 +129,9 @@ def spoilt(listener, project):
                 path = route.path.replace("{name:path}", value)
                 for name in ("project", "request", "job", "name", "question"):
                     path = path.replace("{" + name + "}", value)
-                for body in (b"{", b"[1]", b'{"request": 7, "releases": ["x"], "data": ["x"], "text": "{"}'):
-                    listener.send(method, path, content=body if method in ("POST", "PUT") else None)
-                    if method in ("GET", "DELETE"):
-                        break
+                bodies = (b"{", b"[1]", b'{"request": 7, "releases": ["x"], "data": ["x"], "text": "{"}')
+                for body in (None,) if method in ("GET", "DELETE") else bodies if value == project else bodies[-1:]:
+                    listener.send(method, path, content=body)
 
 
 def compared(running, project, job):

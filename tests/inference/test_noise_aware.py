@@ -341,17 +341,17 @@ def test_one_sanitised_set_covers_with_the_whole_path():
 @pytest.mark.slow
 def test_shrunk_effects_are_covered_after_correction():
     """Labels by a forest that shrinks: the gap in x between women and men, 1500 rows, ε = 0.5."""
-    # 60 repeats. A right interval covers 57 ± 1.7; five standard errors below: 48. Ordinary ones: about a third.
+    # 30 repeats. Of right intervals 20 or more cover but with a probability of 1e-7. Ordinary ones: about a third.
     truth = gap(rows(400_000, seed=99))[0]
     covered = ordinary = 0
-    for seed in range(60):
+    for seed in range(30):
         release = made(rows(1500, seed), schema("label"), ds.Forest(targets=["s"]), ds.PureDP("0.5"), seed=seed)
         found = noise_aware(release, gap, columns=["s"], replicates=15, seed=seed)
         covered += found.interval[0][0] <= truth <= found.interval[1][0]
         q, u = gap(release.tables[0])
         ordinary += abs(q - truth) <= 1.96 * u**0.5
-    assert covered >= 48
-    assert ordinary <= 45
+    assert covered >= 20
+    assert ordinary <= 19
 
 
 def gap(table):
