@@ -19,7 +19,7 @@ import numpy as np
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.count import BatchRows
-from dipsmith.counting.households import Arranged, HouseholdRows, arrange
+from dipsmith.counting.households import HouseholdRoster, HouseholdRows, arrange
 from dipsmith.examples import households as example
 from dipsmith.methods.graph.aim import AIM
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
@@ -50,7 +50,7 @@ def main() -> None:
     true = arrange(codes, theirs, persons["hid"].to_numpy() - 100_001, listed)
     random = np.random.default_rng(5)
 
-    def strangers(members: Codes) -> Arranged:
+    def strangers(members: Codes) -> HouseholdRoster:
         chosen = members.take(random.permutation(len(members))[: len(true.members)])
         return arrange(codes, chosen, true.owners[: len(chosen)], listed)
 

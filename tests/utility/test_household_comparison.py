@@ -14,7 +14,7 @@ from dipsmith.examples import households as example
 from dipsmith.utility.households import HEAD, HOME, KINDS, NEXT, OWN, compare_households
 
 
-def arranged(count, seed):
+def roster(count, seed):
     homes, persons, _ = example.simulate(count, seed)
     schema = example.schema()
     codes, theirs = Encoder(schema).encode(homes)[0], Encoder(schema.members.schema).encode(persons)[0]
@@ -43,7 +43,7 @@ def slow_tables(found):
 
 
 def test_distances_are_those_of_a_slow_count():
-    first, second = arranged(30, 1), arranged(20, 2)
+    first, second = roster(30, 1), roster(20, 2)
     found = compare_households(first, second)
     mine, theirs = slow_tables(first), slow_tables(second)
     for table in found.tables:
@@ -62,7 +62,7 @@ def test_distances_are_those_of_a_slow_count():
 
 
 def test_the_same_households_are_no_distance_apart():
-    found = compare_households(arranged(80, 3), arranged(80, 3))
+    found = compare_households(roster(80, 3), roster(80, 3))
     assert max(t.tvd for t in found.tables) == found.size_tvd == 0
     assert min(found.means(HEAD)[1:]) > 0
 

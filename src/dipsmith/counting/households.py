@@ -30,7 +30,7 @@ from dipsmith.sources import Progress, Source
 
 
 @dataclass(frozen=True, eq=False)
-class Arranged:
+class HouseholdRoster:
     """Households and their members in order: those of one household together, from `starts` on, `sizes` of them."""
 
     households: Codes
@@ -63,7 +63,7 @@ class Arranged:
         return later - 1, later
 
 
-def arrange(households: Codes, members: Codes, owners: Ints, schema: Schema) -> Arranged:
+def arrange(households: Codes, members: Codes, owners: Ints, schema: Schema) -> HouseholdRoster:
     """Put lawful members beside their households, whose places `owners` gives, and in order."""
     described = members_of(schema)
     both = {**{n: households[n][owners] for n in schema.names}, **members.columns}
@@ -79,10 +79,10 @@ def arrange(households: Codes, members: Codes, owners: Ints, schema: Schema) -> 
         follows = np.append(False, owners[1:] == owners[:-1])[: len(owners)]
         kept = ~(follows & (members[described.order] == 0))
         members, owners = members.take(kept), owners[kept]
-    return Arranged(households, members, np.bincount(owners, minlength=len(households)))
+    return HouseholdRoster(households, members, np.bincount(owners, minlength=len(households)))
 
 
-def lines_of(found: Arranged, chosen: Ints, schema: Schema) -> Codes:
+def lines_of(found: HouseholdRoster, chosen: Ints, schema: Schema) -> Codes:
     """The lines of households; `chosen` is the place of the member that a line tells, where there are two or more."""
     people, sizes, starts = members_of(schema).schema, found.sizes, found.starts
     columns: dict[str, NDArray[np.integer]] = dict(found.households.columns)
@@ -134,7 +134,7 @@ class HouseholdRows(BatchRows):
         """The lines of households; no row is read yet."""
         return DerivedRows(line_schema(self.schema), self._lines, self.total)
 
-    def arranged(self) -> tuple[Arranged, pa.Array]:
+    def roster(self) -> tuple[HouseholdRoster, pa.Array]:
         """All households that count, with their members, and the text of each household's key."""
         (households, names), (members, theirs) = linked_rows(self), linked_rows(self._people)
         names, theirs = names.combine_chunks(), theirs.combine_chunks()
@@ -144,7 +144,7 @@ class HouseholdRows(BatchRows):
         return arrange(households, members.take(known), owners, self.schema), names
 
     def _lines(self) -> Codes:
-        found, names = self.arranged()
+        found, names = self.roster()
         # bytes: a key that is not valid UTF-8 must not raise
         spelled = names.cast(pa.large_binary()).to_pylist()
         return lines_of(found, choose_places(spelled, found.sizes, self._key), self.schema)

@@ -17,7 +17,7 @@ from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.synthesis.release import read_card
 
 if TYPE_CHECKING:
-    from dipsmith.studio.distributions import LookedUp
+    from dipsmith.studio.distributions import ShownDistribution
 
 MOST_ANALYSES = 12
 MOST_RELEASES = 4
@@ -140,7 +140,7 @@ def numbers(visit: Visit) -> Download:
     return Download("distribution.csv", "text/csv; charset=utf-8", _look_up(visit).numbers.to_csv())
 
 
-def _look_up(visit: Visit) -> LookedUp:
+def _look_up(visit: Visit) -> ShownDistribution:
     from dipsmith.studio import distributions
 
     job = _job(visit)

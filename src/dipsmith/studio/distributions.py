@@ -40,7 +40,7 @@ MOST_LISTED = 40
 
 
 @dataclass(frozen=True)
-class LookedUp:
+class ShownDistribution:
     """A distribution: what stands above it, its picture with values, and the numbers."""
 
     title: str
@@ -127,7 +127,7 @@ def index(folder: Path) -> dict[str, Any] | None:
     return json.loads(file.read_text("utf-8")) if file.is_file() else None
 
 
-def look_up(folder: Path, column: str, within: str = "") -> LookedUp:
+def look_up(folder: Path, column: str, within: str = "") -> ShownDistribution:
     """The distribution of a column, or of one within the levels of another."""
     told, schema = _read(folder, (folder / COUNTS).stat().st_mtime_ns)
     place = {c["name"]: i for i, c in enumerate(told["columns"])}
@@ -157,7 +157,7 @@ def _key(schema: Schema, place: Mapping[str, int], *names: str) -> str:
     return "-".join(str(place[n]) for n in schema.names if n in names)
 
 
-def _column(told: Mapping[str, Any], schema: Schema, name: str, counts: Any) -> LookedUp:
+def _column(told: Mapping[str, Any], schema: Schema, name: str, counts: Any) -> ShownDistribution:
     facts = next(c for c in told["columns"] if c["name"] == name)
     authentic, *synthetic = (side / max(1, side.sum()) for side in counts)
     attribute = schema[name]
@@ -168,10 +168,12 @@ def _column(told: Mapping[str, Any], schema: Schema, name: str, counts: Any) -> 
     rows: list[tuple[Cell, ...]] = [
         (label, float(authentic[i]), *(float(s[i]) for s in synthetic)) for i, label in enumerate(attribute.labels)
     ]
-    return LookedUp(title, picture(drawn, told["releases"]), Table.of(name, heads, rows))
+    return ShownDistribution(title, picture(drawn, told["releases"]), Table.of(name, heads, rows))
 
 
-def _pair(told: Mapping[str, Any], schema: Schema, names: tuple[str, str], counts: Any, spread: Any) -> LookedUp:
+def _pair(
+    told: Mapping[str, Any], schema: Schema, names: tuple[str, str], counts: Any, spread: Any
+) -> ShownDistribution:
     column, within = names
     place = [c["name"] for c in told["columns"]]
     facts = next(p for p in told["pairs"] if {place[i] for i in p["of"]} == set(names))
@@ -208,7 +210,7 @@ def _pair(told: Mapping[str, Any], schema: Schema, names: tuple[str, str], count
     heads = (within, column, "authentic", *told["releases"])
     numbers = Table.of(f"{column} within {within}", heads, rows)
     html = f'<div class="groups">{shown}</div>{note}{_largest(numbers, len(told["releases"]))}'
-    return LookedUp(title, html, numbers)
+    return ShownDistribution(title, html, numbers)
 
 
 def _largest(numbers: Table, releases: int) -> str:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dipsmith.arrays import Floats
-from dipsmith.counting.households import Arranged
+from dipsmith.counting.households import HouseholdRoster
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Cell, Facts, Figure, Table
-from dipsmith.synthesis.households import arranged_tables
+from dipsmith.synthesis.households import roster_of
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.release import Release
@@ -24,7 +24,7 @@ def household_blocks(release: Release) -> tuple[Block, ...]:
     if release.schema.members is None:
         return ()
     people = release.schema.members.schema
-    found = arranged_tables(release.tables[0], release.tables[people.name][0], release.schema)
+    found = roster_of(release.tables[0], release.tables[people.name][0], release.schema)
     homes, members = len(found.sizes), len(found.members)
     facts = Facts(
         (
@@ -37,7 +37,7 @@ def household_blocks(release: Release) -> tuple[Block, ...]:
     return facts, _sizes(found, people.unit.max_rows, release.card.price), _likeness(found)
 
 
-def _sizes(found: Arranged, most: int, price: str) -> Figure:
+def _sizes(found: HouseholdRoster, most: int, price: str) -> Figure:
     counts = np.bincount(found.sizes, minlength=most + 1)
     shares: Floats = counts / max(counts.sum(), 1)
     labels = [str(n) for n in range(most + 1)]
@@ -53,7 +53,7 @@ def _sizes(found: Arranged, most: int, price: str) -> Figure:
     )
 
 
-def _likeness(found: Arranged) -> Table:
+def _likeness(found: HouseholdRoster) -> Table:
     """How often a member has the head's value, and how often that would happen to strangers."""
     heads, others = found.head_pairs()
     rows: list[tuple[Cell, ...]] = []

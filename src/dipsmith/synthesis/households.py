@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dipsmith.codec.encode import Encoder
-from dipsmith.counting.households import Arranged, arrange
+from dipsmith.counting.households import HouseholdRoster, arrange
 from dipsmith.errors import DamageError
 from dipsmith.privacy.randomness import named_seed
 from dipsmith.schema import Codes, Schema
@@ -41,7 +41,7 @@ def household_notes(schema: Schema) -> tuple[str, ...]:
     )
 
 
-def arranged_tables(households: pa.Table, members: pa.Table, schema: Schema) -> Arranged:
+def roster_of(households: pa.Table, members: pa.Table, schema: Schema) -> HouseholdRoster:
     """The tables of a release as codes, members beside their households."""
     people, key = members_of(schema).schema, str(schema.unit.column)
     codes, theirs = Encoder(schema).encode(households)[0], Encoder(people).encode(members)[0]
@@ -59,7 +59,7 @@ def check_households(households: pa.Table, members: pa.Table, schema: Schema) ->
         raise damage(f"'{people.name}' has a member whose household ('{key}') is not there")
     if np.bincount(owners, minlength=1).max() > people.unit.max_rows:
         raise damage(f"'{people.name}' has more than {people.unit.max_rows} members of one household")
-    if len(arranged_tables(households, members, schema).members) != len(members):
+    if len(roster_of(households, members, schema).members) != len(members):
         raise damage(f"'{people.name}' has members that break a rule, or two heads of one household")
 
 

@@ -128,7 +128,7 @@ def compare(
     codes, left_out = authentic_codes(private, base, columns, lambda share: say("reading", share))
     if not len(codes):
         raise UsageError("the authentic table has no row to compare with; check the file and the schema")
-    homes = None if people is None else HouseholdRows(private, people, base, secrets.token_bytes(32)).arranged()[0]
+    homes = None if people is None else HouseholdRows(private, people, base, secrets.token_bytes(32)).roster()[0]
     own = dict.fromkeys([RAW_VALUES, HOUSEHOLDS, *(m.chapter for m in metrics if m.chapter is not None)])
     verbatim = set(base.public) if base.neighbours == "label" else set()
     points = [n for n in columns if n not in verbatim and isinstance(base[n].domain, Bins)]

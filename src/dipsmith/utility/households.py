@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from dipsmith.arrays import Floats, Ints
-from dipsmith.counting.households import Arranged
+from dipsmith.counting.households import HouseholdRoster
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Cell, Figure, Table
 from dipsmith.report.histograms import Overlay, overlays
 from dipsmith.schema.households import members_of
-from dipsmith.synthesis.households import arranged_tables
+from dipsmith.synthesis.households import roster_of
 from dipsmith.utility.findings import Findings, mean, table
 from dipsmith.utility.metric import Chapter, SideBySide
 
@@ -32,7 +32,7 @@ SHOWN = 15
 
 
 @dataclass(frozen=True)
-class TogetherTable:
+class PairDistance:
     """One table of two columns: its distance, that by chance alone, and that of columns drawn independently."""
 
     kind: str
@@ -49,7 +49,7 @@ class HouseholdFindings:
     sizes: tuple[tuple[float, ...], tuple[float, ...]]
     size_tvd: float
     size_floor: float
-    tables: tuple[TogetherTable, ...]
+    tables: tuple[PairDistance, ...]
 
     def means(self, kind: str) -> tuple[float, float, float]:
         """Mean distance, floor, and distance of independent columns, over the tables of a kind."""
@@ -57,7 +57,7 @@ class HouseholdFindings:
         return mean([t.tvd for t in some]), mean([t.floor for t in some]), mean([t.independent for t in some])
 
 
-def compare_households(authentic: Arranged, synthetic: Arranged, seed: int = 0) -> HouseholdFindings:
+def compare_households(authentic: HouseholdRoster, synthetic: HouseholdRoster, seed: int = 0) -> HouseholdFindings:
     """Compare synthetic households with authentic ones."""
     drawn = np.random.default_rng(seed).integers(0, max(len(authentic.sizes), 1), len(synthetic.sizes))
     weights = np.bincount(drawn, minlength=len(authentic.sizes))
@@ -70,12 +70,12 @@ def compare_households(authentic: Arranged, synthetic: Arranged, seed: int = 0) 
     for kind, names, shares in _tables(authentic):
         apart = np.outer(shares.sum(axis=1), shares.sum(axis=0))
         compared = (_tvd(shares, other) for other in (others[kind, names], again[kind, names], apart))
-        tables.append(TogetherTable(kind, names, *compared))
+        tables.append(PairDistance(kind, names, *compared))
     own = tuple(float(s) for s in sizes[0]), tuple(float(s) for s in sizes[1])
     return HouseholdFindings(own, _tvd(*sizes), _tvd(sizes[0], chance), tuple(tables))
 
 
-def _tables(found: Arranged, weights: Ints | None = None) -> Iterator[tuple[str, tuple[str, str], Floats]]:
+def _tables(found: HouseholdRoster, weights: Ints | None = None) -> Iterator[tuple[str, tuple[str, str], Floats]]:
     """Every table of two columns as shares; `weights` says how often each household counts."""
     people, homes = found.members, found.households
     everybody = np.arange(len(people))
@@ -113,7 +113,7 @@ def find(both: SideBySide) -> dict[str, Any]:
     if both.households is None:
         return {"households": None}
     release, people = both.release, members_of(both.release.schema).schema
-    made = arranged_tables(release.tables[0], release.tables[people.name][0], release.schema)
+    made = roster_of(release.tables[0], release.tables[people.name][0], release.schema)
     return {"households": compare_households(both.households, made, both.seed)}
 
 

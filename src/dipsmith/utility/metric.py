@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from dipsmith import registry
-from dipsmith.counting.households import Arranged
+from dipsmith.counting.households import HouseholdRoster
 from dipsmith.errors import InputError, RegistryError
 from dipsmith.report.content import Block, Cell
 from dipsmith.schema import Codes, Schema
@@ -62,7 +62,7 @@ class SideBySide:
     raw: pa.Table | None = None
     rows: int = ROWS
     careers: Any = None
-    households: Arranged | None = None
+    households: HouseholdRoster | None = None
     _scored: dict[tuple[str, int], Propensity] = field(default_factory=dict, repr=False)
 
     @cached_property
