@@ -36,6 +36,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker("browser")
         if item.path.is_relative_to(AUDIT):
             item.add_marker("audit")
+    # Of two processes that share the tests the first begins here and the other takes from the end: one cluster is started.
+    items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(autouse=True)

@@ -154,7 +154,7 @@ def ask_questions(listener, project, release):
     listener.send("GET", f"/api{here}/prospect")
     listener.send("POST", f"/api/p/{project}/questions/{other}/decline", json={"why": "one a week"})
     listener.send("POST", f"/api{here}/approve", json={})
-    end = time.monotonic() + 120
+    end = time.monotonic() + 240
     while (job := running.ask("GET", f"/api/p/{project}/questions")["jobs"][0])["status"] not in ("finished", "failed"):
         assert time.monotonic() < end
         time.sleep(0.3)

@@ -263,7 +263,7 @@ class Studio:
     def run(self, project: str) -> list[dict]:
         """Start a job; every answer about it until it has ended."""
         job = self.ask("POST", f"/api/p/{project}/run", {"request": "8c1d7f1e-0000-4000-8000-000000000001"})
-        told, end = [], time.monotonic() + 60
+        told, end = [], time.monotonic() + 240
         while time.monotonic() < end:
             told += [j for j in self.ask("GET", f"/api/p/{project}/jobs")["jobs"] if j["id"] == job["job"]]
             if told[-1]["status"] in ("finished", "failed", "stopped"):
@@ -290,7 +290,7 @@ def studio(tmp_path):
     for each in made:
         each.client.close()
         each.process.terminate()
-        each.process.wait(20)
+        each.process.wait(120)
         each.process.stdout.close()
 
 
@@ -345,7 +345,7 @@ def test_6_no_argument_of_the_browser_lets_a_stranger_in(tmp_path):
     environment = {**ENVIRONMENT, "BROWSER": str(browser), "XDG_RUNTIME_DIR": str(own)}
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
     try:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 240
         while not (tmp_path / "argv").exists() and time.monotonic() < end:
             time.sleep(0.05)
         for word in (tmp_path / "argv").read_text().split():
@@ -356,7 +356,7 @@ def test_6_no_argument_of_the_browser_lets_a_stranger_in(tmp_path):
                 assert stat.S_IMODE(Path(where.path).stat().st_mode) == 0o600
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(120)
 
 
 # --- 8: formulas -----------------------------------------------------------------------------------
@@ -446,10 +446,10 @@ def test_10_the_terminal_does_not_tell_how_long_a_run_takes(tmp_path):
     os.close(theirs)
     shown = b""
     with contextlib.suppress(OSError):  # the end of a terminal
-        while select.select([ours], [], [], 60)[0] and (piece := os.read(ours, 65536)):
+        while select.select([ours], [], [], 240)[0] and (piece := os.read(ours, 65536)):
             shown += piece
     os.close(ours)
-    assert process.wait(60) == 0
+    assert process.wait(240) == 0
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode("utf-8", "replace"))
     assert "%" in text
     assert CLOCK.findall(text.replace("0:00:00", "0:00:01")) == []

@@ -183,10 +183,10 @@ def spark() -> Iterator[Cluster]:
 
 
 def _until_listening(port: int) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while time.monotonic() < end:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.2)
-    pytest.fail("the Spark master did not start within a minute")
+    pytest.fail("the Spark master did not start within four minutes")

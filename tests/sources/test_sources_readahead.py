@@ -52,8 +52,10 @@ def test_at_most_depth_items_wait() -> None:
     made: list[int] = []
     items = read_ahead(numbers(100, made, []), 3)
     assert next(items) == 0
+    while len(made) < 3:  # the one that was taken, and as many as may wait
+        time.sleep(0.01)
     time.sleep(0.2)
-    assert 2 <= len(made) <= 5
+    assert len(made) <= 5
     items.close()
 
 

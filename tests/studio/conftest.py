@@ -69,7 +69,7 @@ class Running:
     def stranger(self) -> httpx.Client:
         """A client of this machine that knows the studio's name and nothing else."""
         named = {"Host": urlsplit(self.origin).netloc}
-        return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=named, timeout=60)
+        return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=named, timeout=240)
 
     def enter(self) -> None:
         self.client = self.stranger()
@@ -122,7 +122,7 @@ class Running:
             self.client.close()
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(20)
+            self.process.wait(120)
         self.process.stdout.close()
 
 
@@ -257,7 +257,7 @@ def visit(browser):
         context.on("console", said)
         context.on("weberror", lambda e: wrong.append(str(e.error)))
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(240_000)
         return page
 
     yield open_page

@@ -34,7 +34,7 @@ def key(question):
 
 def until(running, project, holds):
     """The newest attempt at a question, once something holds of it."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while time.monotonic() < end:
         job = running.ask("GET", f"/api/p/{project}/questions")["jobs"][0]
         if holds(job):
