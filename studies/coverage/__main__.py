@@ -2,7 +2,7 @@
 
 Every table is drawn from a known population, released, and analysed as a researcher would analyse it; a 95 % interval
 should hold the population's value 95 times in 100, or be refused. Results are written after every piece, and what they
-hold is not run again, so that the study can be done in several goes. Parts: methods, formulas,
+hold is not run again, so that the study can be done in several goes. Parts: methods, fresh, formulas,
 personnel, large, rules, path, sets, independence; real rows are a command of their own (`studies.coverage.adult`).
 `--tell` runs nothing and writes the page.
 """
@@ -32,7 +32,7 @@ from studies.coverage.lines import Line
 from studies.coverage.page import page
 
 PAGE = Path("docs/studies/coverage.md")
-PARTS = ("methods", "formulas", "personnel", "large", "rules", "path", "sets", "independence")
+PARTS = ("methods", "fresh", "formulas", "personnel", "large", "rules", "path", "sets", "independence")
 
 Step = Callable[[], bool]
 """Does a piece of something and says whether there is more."""
@@ -92,6 +92,18 @@ def step_of_method(case: methods.Case) -> bool:
     return True
 
 
+def step_of_fresh(case: methods.Case) -> bool:
+    """Run a piece of a kind of release that has a low cell, from fresh seeds."""
+    done = tally.read(tally.FRESH)
+    first = methods.runs_of(case, done)
+    if first >= methods.FRESH_RUNS:
+        return False
+    started = time.process_time()
+    tally.write(tally.merged([*done, *methods.run(case, methods.FRESH_FROM + first)]), tally.FRESH)
+    print(f"{time.process_time() - started:6.1f} s  fresh, {case.name}", flush=True)
+    return True
+
+
 def step_of_control(relation: str) -> bool:
     """Run a piece of the authentic rows' own intervals."""
     done = tally.read()
@@ -108,6 +120,8 @@ def steps(parts: list[str], only: str) -> Iterator[Step]:
     if "methods" in parts:
         yield from (partial(step_of_control, relation) for relation in ("replace", "label") if not only)
         yield from (partial(step_of_method, case) for case in methods.cases() if re.search(only, case.name))
+    if "fresh" in parts:
+        yield from (partial(step_of_fresh, case) for case in methods.low_kinds(tally.read()))
     if "formulas" in parts:
         yield formulas.step
     if "personnel" in parts:

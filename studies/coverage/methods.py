@@ -22,6 +22,10 @@ ROWS, RUNS, REPLICATES, PIECE = 3000, 200, 20, 20
 MORE_RUNS = 600
 """Runs of a kind of release that has a cell whose Monte-Carlo interval lies below the nominal share after `RUNS`."""
 
+FRESH_RUNS, FRESH_FROM = 1000, 5000
+"""Runs of a kind that still has such a cell after `MORE_RUNS`, from another seed on, counted by themselves: by these it is
+judged whether it is low, since the others were run until it was not."""
+
 NOMINAL = 0.95
 ENOUGH_REFUSALS = 40
 """Runs after which a release that has refused every question is taken to refuse."""
@@ -156,11 +160,19 @@ def _is_low(mine: list[Tally]) -> bool:
     return any(wilson(held / asked * runs, runs)[1] < NOMINAL for held, asked, runs in counts)
 
 
+def runs_of(case: Case, tallies: list[Tally]) -> int:
+    """How often a kind of release was asked its first question, which has one coefficient: an interval or a refusal."""
+    return sum(t.runs for t in tallies if t.case == case.key and t.estimand == case.questions[0].name)
+
+
+def low_kinds(tallies: list[Tally]) -> list[Case]:
+    """Kinds of release that were run as often as any, and still have a cell that lies below."""
+    return [c for c in cases() if finished(c, tallies) is None and _is_low([t for t in tallies if t.case == c.key])]
+
+
 def finished(case: Case, tallies: list[Tally]) -> int | None:
     """How many runs a case has; None where it has enough."""
-    mine = [t for t in tallies if t.case == case.key]
-    # The first question has one coefficient: an interval or a refusal in every run.
-    runs = sum(t.runs for t in mine if t.estimand == case.questions[0].name)
+    mine, runs = [t for t in tallies if t.case == case.key], runs_of(case, tallies)
     if runs >= (MORE_RUNS if _is_low(mine) else RUNS) or (
         runs >= ENOUGH_REFUSALS and all(t.coefficient == REFUSED for t in mine)
     ):

@@ -17,6 +17,7 @@ from dipsmith.inference.fit import Fit
 
 HERE = Path(__file__).parent
 TALLIES = HERE / "methods.csv"
+FRESH = HERE / "fresh.csv"
 
 
 @dataclass(frozen=True)

@@ -226,6 +226,23 @@ def test_intervals_cover_where_public_columns_tell_most_of_a_label() -> None:
     assert held >= told - 16
 
 
+def test_a_forecast_compares_labels_with_a_frequent_reference() -> None:
+    """Which level is the reference changes names, not widths; what is assumed of the others is said."""
+    s, frame = schema(), people(2000, 92)
+    table = pa.Table.from_pandas(frame[list(s.public)], preserve_index=False)
+    found = {}
+    for level in s["race"].labels:
+        planned = PlannedAnalysis("log(pay) ~ sex + race | agency", reference=(("race", level),))
+        agenda = Agenda.of([planned], s, table, np.ones(len(frame), np.int64))
+        (note,) = agenda.assumptions
+        assert f"every label but {level}" in note
+        widths = [e.width for e in agenda.expectations(PureDP(3)) if e.name.startswith("race")]
+        # Labels that are taken to be alike have the same forecast.
+        assert widths == pytest.approx(widths[:1] * len(widths), rel=0.05)
+        found[level] = widths[0]
+    assert max(found.values()) < 1.3 * min(found.values())
+
+
 @pytest.mark.parametrize("epsilon", ["0.5", "2"])
 def test_a_forecast_is_what_will_be_told(epsilon: str) -> None:
     """Of a label that half of the rows have: by a factor of 1.6 at most, in the middle of nine releases."""

@@ -1,15 +1,16 @@
 """What a planned analysis will cost and how precise it will be: a forecast from public facts alone.
 
-Nothing is known of the labels before they are paid for. The forecast takes them to be equally frequent, to vary over
-groups by a quarter, of which public columns explain another quarter, and to have an effect of three tenths of a residual's
+Nothing is known of the labels before they are paid for. The forecast takes two labels to be equally frequent and of
+several the reference to be most frequent and the others alike (`assumed_shares` says it), all to vary over groups by a
+quarter, of which public columns explain another quarter, and to have an effect of three tenths of a residual's
 standard deviation. Under these assumptions each table of sums adds a·σ² + b·σ⁴ to the variance of a coefficient, where σ is
 its noise: the first through T and through V to first order, the second through the square of the noise in V. Shares of the
 budget are chosen to make the sum of these, against the variance that the rows themselves have, as small as possible. Every
 term counts alike, however many levels it has.
 
 What is told of least squares is rehearsed: noise is drawn on such sums and goes through the estimate itself, with all that it
-believes and refuses. How often labels occur is not public: of
-labels rarer than is taken here (one in twice as many as there are) noise will be larger, and of frequent ones smaller.
+believes and refuses. How often labels occur is not public: of rarer labels noise will be larger, and of frequent ones
+smaller.
 """
 
 from __future__ import annotations
@@ -42,8 +43,14 @@ explain, and the size of an effect against a residual's."""
 AT_MOST = 0.3
 """How much of a label's variance public columns explain where an estimate is rehearsed."""
 
-REHEARSALS, REDRAWS = 5, 200
+REHEARSALS, REDRAWS = 7, 200
 """How often an estimate is rehearsed, and draws of the noise in each."""
+
+ALIKE = 0.01
+"""Coefficients whose sampling variances differ by less than this share are of labels that are taken to be alike."""
+
+RARER = 0.55
+"""How often one of several labels is taken to occur, against all alike: the others' rows have the reference."""
 
 TINY = 1e-30
 
@@ -121,7 +128,9 @@ class Forecast:
             )
             hidden = np.isnan(np.diag(told.covariance))
             found.append(np.where(hidden, np.inf, np.sqrt(np.diag(told.noise)))[-private:])
-        usual = np.median(found, axis=0)
+        # Coefficients of labels that are taken to be alike have the same forecast.
+        alike = np.abs(np.log(self.sampling[:, None] / self.sampling)) < ALIKE
+        usual = np.array([np.median(np.array(found)[:, same]) for same in alike])
         hopeless = ~np.isfinite(usual) | (1.96 * usual > self.reach)
         return np.where(np.isfinite(usual), usual, linear), np.asarray(hopeless)
 
@@ -306,11 +315,31 @@ def _listed(terms: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], Float]:
 
 
 def _labels_believed(design: Design, labels: Sequence[str]) -> Float:
-    """How often each combination of labels is taken to occur: of several, all but the first are half as rare as they could be."""
+    """How often each combination of labels is taken to occur: of several, the reference more often than the others."""
     found = np.ones(1)
     for name in labels:
         size = design.sizes[name]
-        shares = np.full(size, 1 / size if size == 2 else 1 / (2 * size))
-        shares[0] = 1 - shares[1:].sum()
+        shares = np.full(size, (1 if size == 2 else RARER) / size)
+        shares[_reference(design, name)] += 1 - shares.sum()
         found = np.outer(found, shares).ravel()
     return found
+
+
+def assumed_shares(design: Design) -> tuple[str, ...]:
+    """In words, how often the labels of private terms are taken to occur, where there are more than two."""
+    found = []
+    for name in dict.fromkeys(
+        t.labels[0] for t in design.terms if len(t.labels) == 1 and design.sizes[t.labels[0]] > 2
+    ):
+        if levels := design.levels.get(name):
+            found.append(
+                f"{name}: every label but {levels[0]} is taken to have {RARER / design.sizes[name]:.0%} of the rows, since nothing is "
+                "known of them yet; of a label with half as many the interval is about twice as wide, or it is not told"
+            )
+    return tuple(found)
+
+
+def _reference(design: Design, name: str) -> int:
+    """The label that others of its column are compared with: the one that has no coefficient."""
+    without = [~t.on_label.any(axis=0) for t in design.terms if t.labels == (name,)]
+    return int(np.argmax(without[0])) if without else 0

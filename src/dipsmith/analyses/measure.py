@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dipsmith.analyses.design import Design, Ints, design_of
 from dipsmith.analyses.direct import estimate, is_logistic
-from dipsmith.analyses.forecast import Forecast, Split, choose_share, split
+from dipsmith.analyses.forecast import Forecast, Split, assumed_shares, choose_share, split
 from dipsmith.analyses.noisy_sums import NoisySums
 from dipsmith.analyses.purchase import Purchase, purchases_of
 from dipsmith.analyses.results import Result
@@ -139,6 +139,11 @@ class Agenda:
             for name, sampling, sd, wide, hopeless in zip(forecast.names, *lines, hidden.tolist(), strict=True):
                 found.append(Expectation(title, name, sampling, sd, wide, part.analysis.width, hopeless))
         return tuple(found)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What expectations take to be so, in words."""
+        return tuple(dict.fromkeys(text for part in self.all_parts for text in assumed_shares(part.layout.design)))
 
     def measure(self, curator: Curator, budget: Budget, place: NDArray[np.integer]) -> dict[str, NoisySums]:
         """Buy the sums; `place` has the distinct public row of every row.

@@ -262,7 +262,7 @@ class _Reader:
         """A table, if its public totals are those of the released rows."""
         heavy = self.often.astype(np.float64) * (1.0 if weight is None else weight)
         own = np.bincount(cell, weights=heavy, minlength=len(values))
-        if np.abs(own - totals).max(initial=0.0) > 1e-6 * max(1.0, float(np.abs(totals).max(initial=0.0))):
+        if not np.abs(own - totals).max(initial=0.0) <= 1e-6 * max(1.0, float(np.abs(totals).max(initial=0.0))):
             return None
         law = table.law != "discrete Gaussian"
         return LabelTable(labels, cell, weight, values, noise, law, table.single).agreeing(totals.astype(np.float64))

@@ -194,7 +194,7 @@ class AnalysisPlan:
     """What planned analyses will cost and how precise they will be, before anything is spent.
 
     `share` is what they take of the budget under `label`; of whole rows their tables are part of the method's own plan.
-    `notes` say which analyses cannot be forecast, and why.
+    `notes` say what the forecast takes to be so, and which analyses cannot be forecast, and why.
     """
 
     share: float
@@ -217,7 +217,7 @@ class AnalysisPlan:
         share = agenda.share(budget)
         expectations = agenda.expectations(budget.split([share, 1 - share])[0])
         wanted = any(a.width is not None for a in analyses)
-        return cls(share, expectations, _enough(agenda, budget) if wanted else None)
+        return cls(share, expectations, _enough(agenda, budget) if wanted else None, agenda.assumptions)
 
     @classmethod
     def of_tables(
