@@ -32,12 +32,14 @@ dips_fit <- function(release, formula, family = "auto", level = 0.95, reference 
     )
   ))
   columns <- c("term", "estimate", "std_error", "df", "low", "high", "p_value", "noise")
+  lines <- as_frame(found$coefficients, columns)
+  lines$noise <- lines$noise / lines$std_error^2  # the command tells the variance; its share is what people read
   structure(
     class = "dips_fit",
     list(
       call = match.call(), formula = found$formula, model = found$model, reference = found$reference,
       rows = found$rows, level = found$level, direct = found$direct, rule = found$rule,
-      notes = unlist(found$notes), table = as_frame(found$coefficients, columns)
+      notes = unlist(found$notes), table = lines
     )
   )
 }
@@ -60,9 +62,7 @@ NULL
 print.dips_fit <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   cat(sprintf("%s on a release under differential privacy\n", sentence(x$model)))
   cat("Formula: ", x$formula, "\n", sep = "")
-  if (length(x$reference)) {
-    cat("Against: ", paste(names(x$reference), unlist(x$reference), sep = " = ", collapse = ", "), "\n", sep = "")
-  }
+  if (length(x$reference) && nzchar(x$reference)) cat("Against: ", x$reference, "\n", sep = "")
   cat(sprintf("Observations: %s\n\n", format(x$rows, big.mark = ",")))
   stats::printCoefmat(coefficient_matrix(x), digits = digits, has.Pvalue = TRUE, P.values = TRUE, na.print = "-", ...)
   cat(sprintf("\n%g %% intervals: confint(). Rule: %s\n", 100 * x$level, x$rule))

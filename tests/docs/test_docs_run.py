@@ -221,7 +221,7 @@ def test_every_option_that_a_page_writes_exists():
     assert wrong == []
 
 
-HOW_TOS = ("many-columns", "publishing", "stata-spss")
+HOW_TOS = ("many-columns", "publishing", "stata-spss", "comparing-methods")
 
 
 @pytest.mark.slow
@@ -230,18 +230,35 @@ def test_commands_of_how_tos_run(tmp_path, monkeypatch):
     """Whole commands of the short pages, in blocks or in sentences, in one folder that has what they speak of."""
     monkeypatch.chdir(tmp_path)
     rows = "\n".join(f"{17 + i % 70},{'FM'[i % 2]},{1 + i % 5}" for i in range(500))
-    (tmp_path / "people.csv").write_text(f"age,sex,grade\n{rows}\n")
+    for name in ("people.csv", "older.csv"):
+        (tmp_path / name).write_text(f"age,sex,grade\n{rows}\n")
     (tmp_path / "people.yaml").write_text(PEOPLE)
-    run_console("$ dipsmith ledger grant people --ledger budget.db --epsilon 2", tmp_path)
+    run_console("$ dipsmith ledger grant people --ledger budget.db --epsilon 4", tmp_path)
     made = "synthesize people.csv --schema people.yaml --method mst --epsilon 0.5 --ledger budget.db --out release"
     run_console(f"$ dipsmith {made}", tmp_path)
     ran = []
     for name in HOW_TOS:
         text = (ROOT / "docs" / "how-to" / f"{name}.md").read_text("utf-8")
         found = re.findall(r"^\$ (dipsmith .*)$", text, re.MULTILINE)
+        for study in re.findall(r"^```yaml\n(name: mine\n.*?)^```", text, re.MULTILINE | re.DOTALL):
+            (tmp_path / "study.yaml").write_text(study)
         text = " ".join(re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL).split())
-        found += re.findall(r"`(dipsmith [a-z]+ [^`]*(?:--out|--ledger|--rows|release/)[^`]*)`", text)
+        found += re.findall(r"`(dipsmith [a-z]+ [^`]*(?:--out|--ledger|--rows|release/|--on|--page)[^`]*)`", text)
         for command in (c for c in found if not re.search(r"…|[A-Z]{3}", c)):
             run_console(f"$ {command}", tmp_path)
             ran.append(command)
-    assert len(ran) >= 6
+    assert len(ran) >= 11
+    # Stata runs the Python of the do-file with its own module `sfi`; what that is asked to print is looked at here.
+    page = (ROOT / "docs" / "how-to" / "stata-spss.md").read_text("utf-8")
+    (inside,) = re.findall(r"^python:\n(.*?)^end$", page, re.MULTILINE | re.DOTALL)
+    told, macros = [], {}
+    stata = type(sys)("sfi")
+    stata.SFIToolkit = type("SFIToolkit", (), {"displayln": staticmethod(told.append)})
+    stata.Macro = type("Macro", (), {"setLocal": staticmethod(macros.__setitem__)})
+    monkeypatch.setitem(sys.modules, "sfi", stata)
+    exec(compile(inside, "planned.do", "exec"), {})
+    number = r"-?\d+\.\d{4}"
+    form = re.compile(rf" *\S.*(  not told: noise would hide it| +{number}  \[{number}, {number}\])")
+    assert len(told) == 9, told
+    assert all(form.fullmatch(line) for line in told[1:]), told
+    assert set(macros) <= {"gap"}

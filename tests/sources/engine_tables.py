@@ -7,6 +7,8 @@ that a schema may declare.
 from __future__ import annotations
 
 import datetime as dt
+import re
+import shlex
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +19,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from dipsmith.cli.main import commands
 from dipsmith.schema import Attribute, Categories, Rule, Schema, Unit
 from dipsmith.schema.bins import by_calendar, by_count, by_edges, by_rounding, by_width, point, singles
 
@@ -210,3 +213,13 @@ def write_postgresql(table: pa.Table, url: str, name: str = "awkward") -> None:
         with connection.cursor().copy(f'COPY "{name}" FROM STDIN') as copy:
             for row in zip(*columns, strict=True):
                 copy.write_row(row)
+
+
+def run_page_commands(page: str, stands_for: dict[str, str]) -> None:
+    """Run the commands of a how-to page, with real addresses in place of those that it invents."""
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / f"{page}.md").read_text("utf-8")
+    lines = re.findall(r"^\$ dipsmith (.*)$", text, re.MULTILINE)
+    assert len(lines) >= 3
+    for line in lines:
+        words = [stands_for.get(word, word) for word in shlex.split(line)]
+        assert not commands()(words, standalone_mode=False), line

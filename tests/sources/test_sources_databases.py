@@ -231,21 +231,12 @@ def test_a_service_file_and_the_environment_are_enough(
     assert ds.source("postgresql://", table="people").columns == ("sex", "age")
 
 
-def test_the_command_line_reads_databases(
-    people: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commands_of_the_page_read_a_database(people: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     PEOPLE.write(tmp_path / "people.yaml")
-    ledger = ds.Ledger(tmp_path / "budget.db")
-    ledger.grant("people", ds.PureDP(5))
-    command = ["dipsmith", "synthesize", people, "--table", "people", "--json"]
-    command += ["--schema", str(tmp_path / "people.yaml"), "--method", "flat", "--epsilon", "1"]
-    command += ["--ledger", str(tmp_path / "budget.db"), "--out", str(tmp_path / "release")]
-    monkeypatch.setattr(sys, "argv", command)
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    said = capsys.readouterr()
-    assert not stopped.value.code, said.err
-    assert json.loads(said.out)["rows"] == 600
+    monkeypatch.chdir(tmp_path)
+    engine_tables.run_page_commands("postgresql", {"postgresql://reader@db.example/registry": people})
+    card = json.loads((tmp_path / "release" / "card.json").read_text())
+    assert (card["method"], card["rows"]) == ("aim", 600)
 
 
 def test_a_plan_reads_public_columns_of_a_database_and_repeats_no_password(

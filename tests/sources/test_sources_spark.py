@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from engine_tables import run_page_commands
 
 import dipsmith as ds
 from dipsmith.cli.main import main
@@ -95,6 +96,17 @@ def test_files_that_spark_wrote_are_read(spark: Any, folder: Path, tmp_path: Pat
     names = ["sex", "age", "job", "id"]
     found = [row for batch in ds.source(path).batches(names) for row in batch.to_pylist()]
     assert found == expected.select(names).to_pylist()
+
+
+def test_the_commands_of_the_page_make_a_release(
+    spark: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema_of("replace").write(tmp_path / "people.yaml")
+    monkeypatch.chdir(tmp_path)
+    run_page_commands("spark", {"spark://cluster:7077": spark.url, "registry.people": str(folder)})
+    (made,) = ds.Release.load(tmp_path / "release").tables
+    assert made.num_rows == people().num_rows
+    assert (tmp_path / "release" / "synthetic-1.parquet").is_dir(), "the workers wrote it"
 
 
 @pytest.mark.figures

@@ -1,8 +1,8 @@
 release <- system.file("extdata", "release", package = "dipsmith")
-answer <- '{"formula": "log(pay) ~ sex | agency", "model": "least squares", "reference": {"sex": "M"}, "rows": 400,
+answer <- '{"formula": "log(pay) ~ sex | agency", "model": "least squares", "reference": "sex = M", "rows": 400,
  "level": 0.9, "direct": true, "rule": "planned", "notes": ["one"], "coefficients": [
  {"term": "sex[T.F]", "estimate": -0.1, "std_error": 0.02, "df": 10, "low": -0.14, "high": -0.06, "p_value": 0.001,
-  "noise": 0.8}, {"term": "age", "estimate": 0.3, "std_error": null, "df": null, "low": null, "high": null,
+  "noise": 0.00032}, {"term": "age", "estimate": 0.3, "std_error": null, "df": null, "low": null, "high": null,
   "p_value": null, "noise": null}]}'
 
 test_that("a formula is handed over as it was written, and the answer looks like a regression", {
@@ -18,9 +18,11 @@ test_that("a formula is handed over as it was written, and the answer looks like
   expect_error(confint(fit, level = 0.5), "level 0.9")
   expect_identical(nobs(fit), 400L)
   expect_output(print(fit), "Least squares on a release")
+  expect_output(print(fit), "\nAgainst: sex = M\n", fixed = TRUE)
   expect_output(print(summary(fit)), "Pr\\(>|t|\\)", fixed = FALSE)
   lines <- tidy(fit, conf.int = TRUE)
   expect_identical(lines$conf.low, c(-0.14, NA))
+  expect_equal(lines$noise, c(0.8, NA))
   expect_identical(glance(fit)$nobs, 400L)
 })
 

@@ -22,6 +22,7 @@ import os
 import sqlite3
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import astuple, dataclass
@@ -169,6 +170,7 @@ class Chain:
             with self._memory_lock:
                 if self._memory is None:
                     self._memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                    weakref.finalize(self, self._memory.close)
                 yield self._memory
             return
         address = f"file:{quote(os.fsencode(self.path))}?mode={'rwc' if create else 'rw'}"
