@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
+from assurance.pairs import pair_schema
 from assurance.planned_labels import PlannedLabels
 from dipsmith.audit.trial import make_method, supported_relations
 from dipsmith.methods.catalogue import METHODS
@@ -18,6 +21,8 @@ from dipsmith.methods.hierarchy.flat import Flat
 from dipsmith.methods.hierarchy.steps import Steps
 from dipsmith.methods.hierarchy.universal import Universal
 from dipsmith.methods.loglinear.loglinear import LogLinear
+from dipsmith.methods.public_table import PublicTable
+from dipsmith.schema import Codes
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.tuning.private_selection import Selected
 from dipsmith.tuning.scores import LogLoss, MarginalFit
@@ -105,6 +110,14 @@ def planned_cases(targets: Sequence[str]) -> list[Case]:
     return made
 
 
+def _public_rows() -> PublicTable:
+    """A public table of the audited columns, in which age, grade and sex go together."""
+    schema = pair_schema("add-remove", None, ruled=False)
+    which = np.arange(600) % 12
+    columns = {"age": which % 4, "grade": which % 3, "sex": (which % 4 + which % 3) % 2, "race": which // 4}
+    return PublicTable(Codes.of(schema, columns), what="public rows")
+
+
 def variants(targets: Sequence[str]) -> list[Case]:
     """Settings under which a method asks other questions than by default."""
     both, t = ("add-remove", "replace"), tuple(targets)
@@ -120,6 +133,7 @@ def variants(targets: Sequence[str]) -> list[Case]:
         ("privbayes, degree 1", both, PrivBayes(degree=1, theta=0)),
         ("mst, mostly choices", both, MST(choice=0.5)),
         ("aim, triples", both, AIM(degree=3, rounds=4)),
+        ("aim, public table", both, AIM(rounds=2, prior=_public_rows())),
         ("forest, sequential", ("label",), Forest(targets=t, leaves="sequential", n_b=2)),
         ("forest, noisy growth", both, Forest(growth="noisy", n_b=2)),
         ("forest, three trees", (*both, "label"), Forest(targets=t, trees=3, n_b=2)),

@@ -16,6 +16,7 @@ from dipsmith.counting.count import HeldRows
 from dipsmith.methods.forest.training import Dependence
 from dipsmith.methods.graph.association import Association, MutualInformation
 from dipsmith.methods.graph.misfit import Misfit
+from dipsmith.methods.graph.prior import Disagreement
 from dipsmith.methods.hierarchy.importance import Contrast, InformationCriterion, MisplacedRows
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.calibration import noise_for
@@ -81,6 +82,7 @@ def scores(relation):
     each = MisplacedRows(s, dict.fromkeys(singles, 0.2))
     found = [
         (Misfit(s, expected, cost={PAIRS[0]: 0.4}, weights={PAIRS[1]: 0.5}), PAIRS),
+        (Disagreement(s, {None: expected, 0.5: {p: m[::-1] + 0.4 for p, m in expected.items()}}), [None, 0.5]),
         (Association(s, {f: 0.1 for f in families if f[1]}), families),
         (Dependence(s, ("c",), np.array([0.3, 0.7]), {"a": 0.1, "b": 0.2}), ["a", "b"]),
         (InformationCriterion(s), singles),

@@ -78,10 +78,53 @@ def test_a_public_file_under_rho_costs_what_its_epsilon_is_worth(dipsmith, files
         (("--onto", "bd.csv", "--onto-map", "pay=cents*ratio", "--factors", "a.csv"), 3, "office 'b' for one"),
         (("--public", "sd.csv", "--public-map", "pay=basic", "--public-epsilon", "2"), 2, "cannot cover"),
         (("--onto", "bd.csv"), 3, "'pay'"),
-        (("--public", "sd.csv", "--public-map", "pay=basic", "--method", "loglinear"), 2, "use forest"),
+        (("--public", "sd.csv", "--public-map", "pay=basic", "--method", "loglinear"), 2, "take aim or forest"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_a_charge(dipsmith, files, words, code, said):
     ran = dipsmith(*RUN, *words, "--out", "release")
     assert (ran.code, said in ran.err) == (code, True), ran.err
     assert json.loads(dipsmith("ledger", "show", "staff", "--ledger", "b.db", "--json").out)["spent"] == 0
+
+
+PEOPLE = """
+name: people
+unit: row
+neighbours: add-remove
+fields:
+  - {name: pay, type: number, minimum: 0, maximum: 100, bins: {width: 10}}
+  - {name: office, type: string, enum: [a, b]}
+"""
+
+
+@pytest.fixture
+def people(dipsmith, files):
+    """An earlier public file of the same columns, in which one row has an office without a code."""
+    (files / "people.yaml").write_text(PEOPLE)
+    pay = np.arange(300) % 100
+    office = np.where(pay > 50, "a", "b").astype(object)
+    office[0] = "z"
+    pa_csv.write_csv(pa.table({"wage": pay, "office": pa.array(office.tolist())}), files / "earlier.csv")
+    assert dipsmith("ledger", "grant", "people", "--ledger", "b.db", "--epsilon", 2).code == 0
+    return ("--schema", "people.yaml", "--method", "aim", "--epsilon", 1)
+
+
+def test_tables_start_from_a_public_file(dipsmith, files, people):
+    prior = ("--prior", "earlier.csv", "--public-map", "pay=wage", "--public-epsilon", "0.25")
+    planned = json.loads(dipsmith("plan", *people, "--rows", 600, *prior, "--json").out)
+    assert any("earlier.csv" in step["what"] for step in planned["steps"])
+    ran = dipsmith("synthesize", "ad.csv", *people, *prior, "--ledger", "b.db", "--out", "release")
+    assert ran.code == 0, ran.err
+    card = json.loads((files / "release" / "card.json").read_text())
+    assert any("earlier.csv cost ε = 0.25" in said for said in card["steward_says"])
+    assert [line["cost"] for line in card["spending"] if line["mechanism"] == "given"] == [0.25]
+    assert any("disagreement among 6" in line["what"] for line in card["spending"])
+    assert sum(line["cost"] for line in card["spending"]) == pytest.approx(1)
+
+
+def test_the_confidential_file_is_no_prior(dipsmith, files, people):
+    (files / "copy.csv").write_bytes((files / "ad.csv").read_bytes())
+    ran = dipsmith("synthesize", "ad.csv", *people, "--prior", "copy.csv", "--ledger", "b.db", "--out", "release")
+    assert (ran.code, "the confidential one itself" in ran.err) == (2, True), ran.err
+    assert not (files / "release").exists()
+    assert json.loads(dipsmith("ledger", "show", "people", "--ledger", "b.db", "--json").out)["spent"] == 0

@@ -345,6 +345,26 @@ repeats: 1
 metrics: [tvd-1]
 """
 
+EARLIER = """
+name: earlier
+question: What is an earlier file worth?
+data: {example: voters, rows: 500}
+methods:
+  - {method: aim, set: {rounds: 2, prior: {file: earlier.csv, epsilon: 0.25}}}
+vary: {epsilon: [1]}
+repeats: 1
+metrics: [tvd-1]
+"""
+
+
+def test_a_study_starts_from_a_public_file(tmp_path):
+    from dipsmith.examples import voters
+
+    pyarrow.csv.write_csv(voters.simulate(300, seed=5), tmp_path / "earlier.csv")
+    assert [o.failed for o in run(EARLIER, tmp_path / "out", base=tmp_path)] == [""]
+    with pytest.raises(InputError, match="prior needs 'file'"):
+        run(altered(EARLIER, "{file: earlier.csv, epsilon: 0.25}", "earlier.csv"), tmp_path / "no", base=tmp_path)
+
 
 @pytest.mark.slow
 def test_a_study_grows_trees_on_a_public_file(tmp_path):

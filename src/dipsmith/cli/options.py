@@ -78,6 +78,19 @@ def require_width(option: str, width: float | None) -> None:
         raise UsageError(f"{option} is {width:g}, expected at least {LEAST_WIDTH:g}")
 
 
+Public = Annotated[
+    str | None,
+    Option(
+        "--public", "--prior", help="A public file of such rows: trees grow on it (forest), tables start from it (aim)."
+    ),
+]
+PublicMap = Annotated[
+    list[str] | None, Option("--public-map", metavar="NAME=…", help="Where it has a column: pay=basic_pay*1.08.")
+]
+PublicEpsilon = Annotated[
+    str | None, Option("--public-epsilon", help="The ε that it cost, if it was made from the private rows; charged.")
+]
+
 Analyses = Annotated[
     list[str] | None,
     Option(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from dipsmith.cli import options
-from dipsmith.cli.settings import method_of
+from dipsmith.cli.settings import method_of, public_of
 from dipsmith.cli.terminal import emit, say, table, warn
 from dipsmith.errors import UsageError
 
@@ -58,6 +58,9 @@ def plan(
     sets: options.Sets = 1,
     each: options.Each = None,
     analysis: options.Analyses = None,
+    public: options.Public = None,
+    public_map: options.PublicMap = None,
+    public_epsilon: options.PublicEpsilon = None,
     settings: options.Settings = None,
     of_table: options.Table = None,
     json: options.Json = False,
@@ -87,6 +90,7 @@ def plan(
     wanted = suggest or method is None
     suggestion = propose(declared, budget, facts.rows, analyses=bool(asked)) if wanted else None
     chosen = method_of(method or (suggestion.method if suggestion else ""), settings, declared)
+    chosen = public_of(chosen, declared, budget, public, public_map, public_epsilon)
     run: dict[str, Any] = {"public": facts, "sets": sets, "each": each, "p0": p0, "level": level}
     if target_width is not None:
         budget = _solve(declared, chosen, target_width, budget, run)

@@ -9,6 +9,7 @@ from dipsmith.errors import SchemaError, UsageError
 
 if TYPE_CHECKING:
     from dipsmith.methods.method import Method
+    from dipsmith.privacy.budget import Budget
     from dipsmith.schema import Schema
 
 LARGEST_SETTING = 1_000_000_000
@@ -31,6 +32,31 @@ def method_of(name: str, settings: Sequence[str] | None, schema: Schema) -> Meth
             raise UsageError(f"--set {setting}: expected NAME=VALUE with NAME one of: {', '.join(parameters)}")
         chosen[key] = _setting(made, key, value)
     return make_method(name, chosen, schema)
+
+
+def public_of(
+    method: Method,
+    schema: Schema,
+    budget: Budget,
+    public: str | None,
+    public_map: Sequence[str] | None,
+    public_epsilon: str | None,
+    factors: str | None = None,
+) -> Method:
+    """The method with the public table of --public or --prior, where there is one."""
+    from dipsmith.cli.options import cost_of
+    from dipsmith.methods.catalogue import use_public
+    from dipsmith.synthesis.column_map import read_map
+    from dipsmith.synthesis.public import public_table
+
+    if public is None:
+        if public_map or public_epsilon:
+            raise UsageError("--public-map and --public-epsilon describe the file of --public; give it")
+        return method
+    cost = None if public_epsilon is None else cost_of(public_epsilon, budget)
+    columns = read_map(public_map or (), "--public-map", schema)
+    used = factors if columns else None
+    return use_public(method, public_table(public, schema, columns=columns, factors=used, cost=cost))
 
 
 def _setting(method: type, key: str, text: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from dipsmith.cli import options
-from dipsmith.cli.settings import method_of
+from dipsmith.cli.settings import method_of, public_of
 from dipsmith.cli.terminal import answer, progress, warn, warnings_as_notes
 from dipsmith.errors import ContradictedRows, HopelessNoise, LostKey, UsageError
 from dipsmith.report.commands import command
@@ -17,6 +17,7 @@ EXAMPLES = options.examples(
     "dipsmith synthesize people.csv --schema people.yaml --method loglinear --epsilon 0.75 --analysis 'log(pay) ~ sex + age | agency' --ledger budget.db --out release/",
     "dipsmith synthesize people.parquet --schema people.yaml --method mst --epsilon 1 --delta 1e-9 --ledger budget.db --out release/",
     "dipsmith synthesize ad.csv --schema people.yaml --method forest --epsilon 1 --public sd.csv --public-map 'pay=basic_pay*1.08' --public-epsilon 0.25 --onto bd.csv --ledger budget.db --out release/",
+    "dipsmith synthesize people.csv --schema people.yaml --method aim --epsilon 0.1 --delta 1e-9 --prior last-year.csv --ledger budget.db --out release/",
     "dipsmith synthesize people.csv --schema people.yaml --method flat --epsilon 1 --sets 5 --each split --format csv --ledger budget.db --out release/",
 )
 
@@ -43,14 +44,9 @@ def synthesize(
         list[str] | None,
         Option("--onto-map", metavar="NAME=…", help="Where that file has a column: pay=basic_pay*1.08."),
     ] = None,
-    public: Annotated[str | None, Option("--public", help="A public file to grow trees on.")] = None,
-    public_map: Annotated[
-        list[str] | None, Option("--public-map", metavar="NAME=…", help="Where it has a column: pay=basic_pay*1.08.")
-    ] = None,
-    public_epsilon: Annotated[
-        str | None,
-        Option("--public-epsilon", help="The ε that it cost, if it was made from the private rows; charged."),
-    ] = None,
+    public: options.Public = None,
+    public_map: options.PublicMap = None,
+    public_epsilon: options.PublicEpsilon = None,
     factors: Annotated[
         str | None, Option("--factors", help="A public table of numbers by group, for the maps to use as columns.")
     ] = None,
@@ -66,13 +62,11 @@ def synthesize(
     json: options.Json = False,
 ) -> None:
     """Make synthetic tables in place of a confidential one, and charge the ledger."""
-    from dipsmith.methods.catalogue import grow_on
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema
     from dipsmith.sources import source
     from dipsmith.synthesis.column_map import map_columns, read_map
     from dipsmith.synthesis.exit import require_format
-    from dipsmith.synthesis.public import public_table
     from dipsmith.synthesis.sets import place_of
     from dipsmith.synthesis.synthesize import synthesize as run
     from dipsmith.synthesis.writing import require_absent
@@ -82,16 +76,10 @@ def synthesize(
     budget = options.budget_of(epsilon, rho, delta)
     declared = Schema.read(schema)
     chosen = method_of(method, settings, declared)
-    if (public_map or public_epsilon) and public is None:
-        raise UsageError("--public-map and --public-epsilon describe the file of --public; give it")
     if (onto_map and onto is None) or (factors and not (onto_map or public_map)):
         raise UsageError("--onto-map goes with --onto, and --factors with a map that uses its columns")
     require_absent(out)
-    if public is not None:
-        cost = None if public_epsilon is None else options.cost_of(public_epsilon, budget)
-        columns = read_map(public_map or (), "--public-map", declared)
-        used = factors if columns else None
-        chosen = grow_on(chosen, public_table(public, declared, columns=columns, factors=used, cost=cost))
+    chosen = public_of(chosen, declared, budget, public, public_map, public_epsilon, factors)
     target = None
     if onto is not None:
         columns = read_map(onto_map or (), "--onto-map", declared)

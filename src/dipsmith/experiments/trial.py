@@ -24,7 +24,7 @@ from dipsmith.experiments.datasets import Dataset, dataset
 from dipsmith.experiments.design import Setting, settings
 from dipsmith.experiments.metrics import find_metrics
 from dipsmith.experiments.study import AnalysisEntry, StudyEntry
-from dipsmith.methods.catalogue import METHODS
+from dipsmith.methods.catalogue import METHODS, public_setting
 from dipsmith.methods.method import Method
 from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
@@ -225,7 +225,7 @@ def budget(setting: Setting) -> Budget:
 
 
 PUBLIC_KEYS = ("file", "columns", "factors", "epsilon")
-"""What a study says of a public table to grow on."""
+"""What a study says of a public table to grow on, or to start from."""
 
 
 def _public_table(given: Mapping[str, Any], schema: Schema, base: Path) -> PublicTable:
@@ -244,13 +244,16 @@ def _method(setting: Setting, schema: Schema | None, base: Path = Path()) -> Met
     made = METHODS[setting.method]
     known = {f.name: f for f in fields(made)}  # type: ignore[arg-type]
     chosen = {k: v for k, v in setting.values.items() if k in known}
-    if (public := chosen.pop("public", None)) is not None:
+    given = public_setting(made)
+    if given is not None and (public := chosen.pop(given, None)) is not None:
         if not isinstance(public, Mapping) or "file" not in public or not set(public) <= set(PUBLIC_KEYS):
-            raise InputError(f"method '{setting.name}': public needs 'file', and may have columns, factors and epsilon")
+            raise InputError(
+                f"method '{setting.name}': {given} needs 'file', and may have columns, factors and epsilon"
+            )
         if schema is None:
             chosen.pop("growth", None)  # which goes with the table, and that is read when rows are
         else:
-            chosen["public"] = _public_table(public, schema, base)
+            chosen[given] = _public_table(public, schema, base)
     needs = "targets" in known and known["targets"].default is MISSING
     if "targets" not in chosen and (needs or (schema is not None and schema.neighbours == "label")):
         chosen["targets"] = list(schema.private) if schema is not None else ["any"]

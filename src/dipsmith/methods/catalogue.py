@@ -66,12 +66,23 @@ def make_method(name: str, settings: Mapping[str, Any], schema: Schema) -> Metho
         raise UsageError(f"method {name}: {error}") from None
 
 
-def grow_on(method: Method, table: PublicTable) -> Method:
-    """The same method, growing on a public table; refused for methods that grow on none."""
-    if "public" not in {f.name for f in fields(method)}:  # type: ignore[arg-type]
-        able = [name for name in METHODS if "public" in {f.name for f in fields(METHODS[name])}]  # type: ignore[arg-type]
-        raise UsageError(f"{method.name} grows on no public table; use {' or '.join(able)}, or leave --public out")
-    return replace(method, public=table)  # type: ignore[type-var]
+def public_setting(method: Method | type[Method]) -> str | None:
+    """The setting that takes a public table: one to grow on, or to start from; None where a method takes none."""
+    return next((f.name for f in fields(method) if f.name in ("public", "prior")), None)  # type: ignore[arg-type]
+
+
+def given_public(method: Method) -> PublicTable | None:
+    """The public table that a method was given."""
+    found = getattr(method, public_setting(method) or "", None)
+    return found if isinstance(found, PublicTable) else None
+
+
+def use_public(method: Method, table: PublicTable) -> Method:
+    """The same method with a public table beside the private one; refused for methods that use none."""
+    if (setting := public_setting(method)) is None:
+        able = [name for name in METHODS if public_setting(METHODS[name])]
+        raise UsageError(f"{method.name} uses no public table; take {' or '.join(able)}, or leave --public out")
+    return replace(method, **{setting: table})  # type: ignore[type-var]
 
 
 def model_of_kind(kind: str, package: str) -> type[Model]:

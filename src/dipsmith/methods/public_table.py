@@ -7,7 +7,7 @@ from dipsmith.schema import Codes
 
 
 class PublicTable:
-    """A public table for trees to grow on, encoded by the private table's schema.
+    """A public table to grow trees on or to start from, encoded by the private table's schema.
 
     `codes` must have every column that trees may ask. `cost` is what the table cost in privacy, if it was made from the
     private rows: charged again to every run that uses it, since both are released. `what` names it on the card; `source` is

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, log
 
-from dipsmith.errors import BudgetError
+from dipsmith.errors import BudgetError, UsageError
 from dipsmith.methods.method import Planned
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 
@@ -50,8 +50,8 @@ def offer_delta(
     try:
         with_delta = ZCDP.from_approx(budget.exact, DELTA)
         pure, gaussian = _noise(steps), _noise(plan(with_delta))
-    except BudgetError:
-        return None  # too small a budget for so many parts
+    except (BudgetError, UsageError):
+        return None  # too small a budget for so many parts, or for a public table that cost a pure ε
     if pure is None or gaussian is None:
         return None
     return DeltaOffer(budget.epsilon, DELTA, exp(gaussian - pure))

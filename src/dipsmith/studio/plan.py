@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dipsmith.errors import BudgetError, DipsmithError, SchemaError, UsageError
-from dipsmith.methods.catalogue import METHODS
+from dipsmith.methods.catalogue import METHODS, public_setting
 from dipsmith.methods.method import Method, PublicFacts
 from dipsmith.planning.plan import Plan
 from dipsmith.planning.plan import plan as make
@@ -76,7 +76,7 @@ def show(visit: Visit) -> Screen:
             "names": list(schema.names),
             "words": {name: METHODS[name].summary for name in supported(schema.neighbours)},
             "agreed": [str(a) for a in schema.analyses],
-            "grows": [name for name in METHODS if "public" in {f.name for f in fields(METHODS[name])}],  # type: ignore[arg-type]
+            "grows": [name for name in METHODS if public_setting(METHODS[name])],
         },
     }
     return Screen("plan.html", values)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.catalogue import grow_on
+from dipsmith.methods.catalogue import use_public
 from dipsmith.methods.method import Method
 from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.accountant import convert
@@ -67,7 +67,7 @@ class PublicFiles:
         file, factors = find(self.grow), find(self.factors) if self._uses_factors(self.grow_map) else None
         stamps = tuple((f.stat().st_size, f.stat().st_mtime_ns) for f in (file, factors) if f is not None)
         cost = self.cost(budget)
-        return grow_on(method, _table(file, stamps, schema, self.grow_map, factors, cost))
+        return use_public(method, _table(file, stamps, schema, self.grow_map, factors, cost))
 
     def cost(self, budget: Budget) -> Budget | None:
         """What the file that trees grow on cost, in the currency of a budget."""

@@ -14,6 +14,9 @@ from types import NoneType
 from typing import Any
 
 from dipsmith.errors import UsageError
+from dipsmith.methods.catalogue import METHODS, public_setting
+from dipsmith.privacy.accountant import convert
+from dipsmith.privacy.budget import PureDP, decimal_text
 from dipsmith.schema import Schema
 from dipsmith.studio.public_files import PublicFiles
 
@@ -39,7 +42,7 @@ def script(
     `comparison` is what the last comparison was asked: its `analyses` and `classifiers` are repeated.
     """
     title = f"Synthetic data in place of {schema.name}: what was chosen in the studio, as a script."
-    before, grown, onto = ([], "", []) if files is None else _file_lines(*files)
+    before, grown, onto = ([], "", []) if files is None else _file_lines(*files, method[0])
     lines = [
         literal(title),
         "",
@@ -79,21 +82,20 @@ def script(
     return "\n".join(lines) + "\n"
 
 
-def _file_lines(files: PublicFiles, currency: str) -> tuple[list[str], str, list[str]]:
-    """Lines that read public files, the argument of the method that grows on one, and that of `synthesize` to label one."""
+def _file_lines(files: PublicFiles, currency: str, method: str) -> tuple[list[str], str, list[str]]:
+    """Lines that read public files, the argument of the method that uses one, and that of `synthesize` to label one."""
     before, grown, onto = [], "", []
     factors = f", factors={literal(files.factors)}" if files.factors and files.grow_map else ""
     if files.grow:
         cost = ""
         if files.grow_epsilon:
-            made = f"ds.PureDP({literal(files.grow_epsilon)})"
-            spent = (
-                made if currency == "epsilon" else f"ds.ZCDP(ds.PureDP({literal(files.grow_epsilon)}).exact ** 2 / 2)"
-            )
-            cost = f", cost={spent}"
+            kind, pure = ("PureDP", "ZCDP")[currency != "epsilon"], PureDP(files.grow_epsilon)
+            units = convert(pure, "epsilon" if currency == "epsilon" else "rho")
+            cost = f", cost=ds.{kind}({literal(decimal_text(units))})"
         columns = literal(_column_map(files.grow_map))
         before = [f"public = ds.public_table({literal(files.grow)}, schema, columns={columns}{factors}{cost})"]
-        grown = "public=public"
+        setting = next(filter(None, (public_setting(m) for m in METHODS.values() if m.__name__ == method)), "public")
+        grown = f"{setting}=public"
     if files.onto:
         beside = f", {literal(files.factors)}" if files.factors and files.onto_map else ""
         onto = [f"    onto=ds.map_columns({literal(files.onto)}, {literal(_column_map(files.onto_map))}{beside}),"]

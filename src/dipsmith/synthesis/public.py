@@ -86,7 +86,7 @@ def public_table(
     factors: Any = None,
     cost: Budget | None = None,
 ) -> PublicTable:
-    """A public table (file, folder, glob or frame) for a forest to grow on, encoded by the private table's schema.
+    """A public table (file, folder, glob or frame) to grow on or to start from, encoded by the private table's schema.
 
     `columns` says where its columns are named or scaled differently: the schema's name → its name, or arithmetic
     ({"pay": "basic_pay * 1.08"}); `scale` multiplies what is there ({"pay": 1.12}); `factors` is another public table of
@@ -94,7 +94,8 @@ def public_table(
     the table cost in privacy, if it was made from the private rows: charged to every run. A ρ must be Gaussian; for a table
     that others made with ρ-zCDP alone there is none, for one with pure ε it is the smaller of πε²/4 and 4ε.
 
-    ``Forest(targets=["sex"], public=public_table("dibbs.csv", schema, columns={"pay": "basic_pay"}))``
+    ``Forest(targets=["sex"], public=public_table("dibbs.csv", schema, columns={"pay": "basic_pay"}))``,
+    ``AIM(prior=public_table("last-year.csv", schema))``. Rows with a value that has no code are left out.
     """
     meanings = dict(columns or {})
     for name in (*meanings, *(scale or {})):
@@ -108,7 +109,7 @@ def public_table(
         raise SourceError(f"{found.describe()}: it has no column of schema '{schema.name}'; say columns=")
     found.check(wanted)
     encoder = Encoder(schema, wanted)
-    parts = [encoder.encode(batch)[0] for batch in found.batches(wanted)]
-    if not parts:
-        raise SourceError(f"{found.describe()}: it has no rows to grow on")
+    parts = [codes.take(keep) for codes, keep in map(encoder.encode, found.batches(wanted))]
+    if not sum(map(len, parts)):
+        raise SourceError(f"{found.describe()}: it has no rows with values of the schema; check columns=")
     return PublicTable(Codes.concatenate(parts), cost, found.describe(), fingerprint(found))

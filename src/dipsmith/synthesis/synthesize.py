@@ -21,8 +21,8 @@ from dipsmith.counting.households import HouseholdRows
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import ContradictedRows, UsageError
 from dipsmith.estimation.measured_table import measured_tables
+from dipsmith.methods.catalogue import given_public
 from dipsmith.methods.method import Method, Model, Selection
-from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Progress
 from dipsmith.privacy.events import Event, Journal, Rehearsal
@@ -161,7 +161,7 @@ def synthesize(
     place.require_room(schema, sets, rows)
     require_weighing(order)
     private.check(schema.columns)
-    _refuse_growth_on_private_rows(private, method, schema)
+    _refuse_private_rows_as_public(private, method, schema)
     if onto is not None:
         _refuse_the_private_file(private, target)
         target.check((*schema.public, *([] if schema.linked is None else [schema.linked])))
@@ -345,10 +345,10 @@ def _refuse_the_private_file(private: Source, target: Source) -> None:
         )
 
 
-def _refuse_growth_on_private_rows(private: Source, method: Method, schema: Schema) -> None:
+def _refuse_private_rows_as_public(private: Source, method: Method, schema: Schema) -> None:
     """Refuse a public table that is the private one; under `label` only its public columns are grown on."""
-    public = getattr(method, "public", None)
-    if schema.neighbours == "label" or not isinstance(public, PublicTable) or public.source is None:
-        return
-    if public.source == fingerprint(private):
+    tried = getattr(method, "candidates", None)
+    given = [given_public(one) for one in (method, *(tried if isinstance(tried, tuple) else ()))]
+    marks = {public.source for public in given if public is not None and public.source is not None}
+    if schema.neighbours != "label" and marks and fingerprint(private) in marks:
         raise UsageError("the public table is the confidential one itself; give one that is public, or leave it out")

@@ -129,6 +129,13 @@ MUTANTS = (
         f"{REPLAY}[mst/add-remove-pure]",
     ),
     one(
+        "trust in a public table chosen as if no row mattered",
+        "methods/graph/prior.py",
+        "        return Fraction(neighbours.l1(relation, max_rows))",
+        "        return Fraction(neighbours.l1(relation, max_rows), 10**12)",
+        "tests/audit/test_exact_loss.py::test_choose_loses_at_most_epsilon_on_every_small_table[add-remove]",
+    ),
+    one(
         "sensitivity of add-remove under replace",
         "privacy/neighbours.py",
         "    return k if _moves_one_count(relation, single_count) else 2 * k\n",

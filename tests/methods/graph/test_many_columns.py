@@ -5,7 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dipsmith.methods.graph.aim import AIM, MANY_COLUMNS
+from dipsmith.methods.graph.aim import AIM
+from dipsmith.methods.graph.candidates import MANY_COLUMNS
 from dipsmith.methods.graph.junction import JunctionTree, cells_needed, link_growth
 from dipsmith.privacy.budget import ZCDP
 from dipsmith.privacy.curator import Curator

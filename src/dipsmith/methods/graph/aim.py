@@ -32,25 +32,26 @@ Whitehouse, Ramdas, Rogers and Wu, ICML 2023, section 3). ``docs/proofs/aim.md``
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from functools import partial
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from dipsmith.estimation.parameters import as_groups, require_least, require_one_of, require_shares
+from dipsmith.methods.graph.candidates import fitting_candidates, workload_weights
 from dipsmith.methods.graph.careers import CareerModel, pool_far_moves, step_pairs, transitions
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import Evidence, join_repeats
 from dipsmith.methods.graph.households import HouseholdModel, compositions, line_pairs
-from dipsmith.methods.graph.junction import Array, Attributes, cells_needed, link_growth
+from dipsmith.methods.graph.junction import Array, Attributes
 from dipsmith.methods.graph.misfit import Misfit, noise_left, relative_shares
-from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, rule_links, within_cells
+from dipsmith.methods.graph.model import GraphModel, rule_links
 from dipsmith.methods.graph.place_tables import measure_places, plan_places, wanted_sets
 from dipsmith.methods.graph.places import PlaceModel, area_evidence, area_level, fill_places, known_columns
 from dipsmith.methods.graph.planned import measure_planned, plan_tables, sets_for
+from dipsmith.methods.graph.prior import PublicModel, Start, choose_start, join_expected, split_prior
 from dipsmith.methods.graph.queries import marginal, pairs
 from dipsmith.methods.graph.stages import (
     graph_outlook,
@@ -62,6 +63,7 @@ from dipsmith.methods.graph.stages import (
 from dipsmith.methods.graph.wide import LARGEST, bearable_cells, choice_doubt, drawn_tables, handicap, larger_sets
 from dipsmith.methods.method import Planned, PublicFacts, count_noise, knob, require_relation
 from dipsmith.methods.outlook import Outlook, Suitability
+from dipsmith.methods.public_table import PublicTable, supply_statement
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
@@ -76,9 +78,6 @@ ROUGH, STEPS = 1e-3, 40
 
 COLUMN_SECONDS = 0.07
 """For each column: CPU seconds of choosing and fitting in typical rounds."""
-
-MANY_COLUMNS = 32
-"""From so many columns on it is not found by triangulation how large the model becomes with a pair, but by a bound."""
 
 PREFETCHED = 1 << 22
 """Cells of all candidates up to which they are counted together with the columns, in one pass."""
@@ -104,6 +103,7 @@ class AIM:
     default three times the number of columns. `one_way` is the share of the budget for the columns one by one, `choice`
     the share of each round's budget for choosing. Of a column of places: those of `planned` that name it are counted by
     place on every level (by default its smallest columns), with `place_share` of the budget. The model has at most `max_cells` cells.
+    A `prior` is a public table of the same columns (`ds.public_table`) to start from, trusted as far as the rows agree.
     """
 
     degree: int | Literal["auto"] = field(default="auto", metadata=knob(1, 3, 1, "columns in a marginal"))
@@ -115,6 +115,7 @@ class AIM:
     choice: float = 0.1
     place_share: float = 0.65
     max_cells: int = 1 << 20
+    prior: PublicTable | None = None
 
     name: ClassVar[str] = "aim"
     summary: ClassVar[str] = "Chooses marginals in rounds, by what the model still gets wrong; repays a larger budget."
@@ -139,6 +140,11 @@ class AIM:
         if self.workload is not None:
             object.__setattr__(self, "workload", tuple(tuple(w) for w in self.workload))
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee takes on trust: the public table."""
+        return () if self.prior is None else (supply_statement(self.prior.what, self.prior.cost),)
+
     def for_analyses(self, analyses: Sequence[PlannedAnalysis], schema: Schema) -> Self:
         """The same method, with the tables that these analyses need measured before anything is chosen."""
         return replace(self, planned=sets_for(analyses, schema, self.max_cells, self.planned))
@@ -147,6 +153,7 @@ class AIM:
         """Measure columns; then choose, measure and fit until the budget is spent. Of a panel: of its steps."""
         require_relation(self, curator.relation)
         schema = curator.schema
+        split_prior(self.prior, schema, curator.budget)  # refuses what cannot be, before anything is charged
         if schema.places is not None:
             return self._fit_places(curator)
         if schema.unit.order is None and schema.members is None:
@@ -187,8 +194,11 @@ class AIM:
     def _fit_rows(
         self, curator: Curator, known: Sequence[Evidence] = (), rows_known: float | None = None
     ) -> GraphModel:
-        schema, budget = curator.schema, curator.budget
-        asked = len(curator.answers)
+        schema, asked = curator.schema, len(curator.answers)
+        shares = split_prior(self.prior, schema, curator.budget)
+        budget = shares.rest
+        if self.prior is not None:
+            curator.public(self.prior.what, shares.table)
         weights = self.weights(schema)
         for_columns, for_planned, for_rounds = self._stages(budget, weights)
         if for_rounds is not None and sum(map(schema.size, weights)) <= PREFETCHED:
@@ -196,11 +206,18 @@ class AIM:
             curator.prefetch(Marginal.of(schema, c) for c in (*weights, *later))
         columns = measure_columns(curator, for_columns, {n for e in known for n in e.attributes})
         evidence, total = [*columns.evidence, *known], columns.total if rows_known is None else rows_known
+        start = Start(evidence, [], [])
+        if self.prior is not None and shares.choice is not None:
+            public = PublicModel.of(self.prior.codes, schema, self.max_cells)
+            start = choose_start(curator, public, evidence, total, [c for c in weights if len(c) < 3], shares.choice)
+            evidence = start.evidence
         if for_planned is not None:
             planned = measure_planned(curator, self.planned, for_planned, self.max_cells)
             evidence += pool_far_moves(planned, schema)
-        links = rule_links(schema, [e.attributes for e in evidence if len(e.attributes) > 1], self.max_cells // 2)
-        fitted = fit(schema, evidence, total, linked=links)
+        tied = [*(e.attributes for e in evidence if len(e.attributes) > 1), *start.links]
+        links = [*start.links, *rule_links(schema, tied, self.max_cells // 2)]
+        fit_again = partial(fit, schema, linked=links, prior=start.factors)
+        fitted = fit_again(evidence, total)
         refused: set[Attributes] = set()
         share = 0 if for_rounds is None else max(1, for_rounds.units // self._rounds(schema))
         looking, quiet = self._looks_wide, False
@@ -215,31 +232,36 @@ class AIM:
             wide = looking and (quiet or late)
             larger = larger_sets(schema, bearable_cells(total, sd)) if wide else []
             offered = weights | dict.fromkeys(larger, 1.0)
-            allowed = self._allowed(schema, offered, fitted, linked, done, refused)
+            allowed = fitting_candidates(offered, fitted.tree, linked, done, self.max_cells, refused)
             curator.report("choosing, measuring, fitting", done)
             doubt = choice_doubt(neighbours.l1(curator.relation, curator.max_rows), for_choice, len(larger))
             doubts = dict.fromkeys(set(larger) - set(weights), doubt)
-            score, shares = _score(schema, fitted, allowed, offered, sd, doubts, budget.currency)
+            score, times = _score(schema, fitted, allowed, offered, sd, doubts, budget.currency)
             chosen = curator.choose(allowed, score, for_choice)
             before = fitted.total * marginal(fitted.tree, fitted.beliefs, chosen)
             if spend < left:
                 most = curator.remaining.units - share
-                for_table = type(budget).of_units(min(round(for_table.units * shares[chosen]), most))
+                for_table = type(budget).of_units(min(round(for_table.units * times[chosen]), most))
             (table,) = curator.measure([Marginal.of(schema, chosen)], [for_table])
             if chosen in weights:
                 looking = looking and not (wide and late)
             else:
                 weights[chosen] = 1.0
-            evidence = join_repeats([*evidence, Evidence.of(table)])
-            fitted = fit(schema, evidence, total, linked=links, start=fitted, tolerance=ROUGH, iterations=STEPS)
+            learned = join_expected(Evidence.of(table), before) if start.factors else Evidence.of(table)
+            evidence = join_repeats([*evidence, learned])
+            fitted = fit_again(evidence, total, start=fitted, tolerance=ROUGH, iterations=STEPS)
             quiet = _change(fitted, before, chosen) <= score.cost[chosen]
             if quiet:
                 share *= ANNEALING
-        fitted = fit(schema, evidence, total, linked=links, start=fitted)
+        fitted = fit_again(evidence, total, start=fitted)
         return GraphModel.of(schema, fitted, columns.rows, measured_tables(curator, asked, columns))
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, then rounds of one choice and one marginal."""
+        shares = split_prior(self.prior, schema, budget)
+        if shares.choice is not None:
+            trust = Planned("trust", f"how far to trust {'' if self.prior is None else self.prior.what}", shares.choice)
+            return [trust, *self._plan_rows(schema, shares.rest, public)]
         if schema.places is not None:
             return self._plan_places(schema, budget, public)
         if schema.unit.order is not None or schema.members is not None:
@@ -297,21 +319,8 @@ class AIM:
 
     def weights(self, schema: Schema) -> dict[Attributes, float]:
         """The candidates, from public sizes only, and how much of the workload each overlaps (at most 1)."""
-        if self.workload is None:
-            degree = 2 if self.degree == "auto" else self.degree
-            workload = list(combinations(schema.names, min(degree, len(schema.names))))
-        else:
-            rank = {name: i for i, name in enumerate(schema.names)}
-            for name in (n for w in self.workload for n in w):
-                schema[name]
-            workload = [tuple(sorted(set(w), key=rank.__getitem__)) for w in self.workload]
-        below = {c for w in workload for size in range(1, len(w) + 1) for c in combinations(w, size)}
-        fitting = sorted((c for c in below if schema.size(c) <= self.max_cells), key=lambda c: (len(c), c))
-        kept = within_cells(schema, fitting, COUNTED_CELLS)
-        asked = Counter(name for w in workload for name in w)
-        overlap = {c: float(sum(asked[name] for name in c)) for c in kept}
-        most = max(overlap.values(), default=1.0)
-        return {c: o / most for c, o in overlap.items()}
+        degree = 2 if self.degree == "auto" else self.degree
+        return workload_weights(schema, degree, self.workload, self.max_cells)
 
     def _stages(self, budget: Budget, weights: dict[Attributes, float]) -> tuple[Budget, Budget | None, Budget | None]:
         """What columns, planned tables and rounds may cost; None where there is no such stage."""
@@ -331,38 +340,6 @@ class AIM:
 
     def _rounds(self, schema: Schema) -> int:
         return 3 * len(schema.names) if self.rounds is None else self.rounds
-
-    def _allowed(
-        self,
-        schema: Schema,
-        weights: dict[Attributes, float],
-        fitted: Fitted,
-        linked: Sequence[Collection[str]],
-        done: float,
-        refused: set[Attributes],
-    ) -> list[Attributes]:
-        """The candidates with which the model stays within its limit, which opens with the budget spent.
-
-        The model only grows: what would never fit is put into `refused` and not looked at again.
-        """
-        sizes = {a.name: a.size for a in schema.attributes}
-        limit = max(done * self.max_cells, fitted.tree.cells)
-        together = {pair for clique in fitted.tree.cliques for pair in combinations(sorted(clique), 2)}
-        growth = {n: link_growth(fitted.tree, n) for n in sizes} if len(sizes) > MANY_COLUMNS else {}
-        allowed = []
-        for c in weights:
-            if len(c) == 1 or (tuple(sorted(c)) in together if len(c) == 2 else fitted.tree.holding(c) is not None):
-                allowed.append(c)
-            elif c not in refused:
-                if growth and len(c) == 2:
-                    cells = fitted.tree.cells + min(growth[c[0]][c[1]], growth[c[1]][c[0]])
-                else:
-                    cells = cells_needed(sizes, [*linked, c])
-                if cells <= limit:
-                    allowed.append(c)
-                elif cells > self.max_cells:
-                    refused.add(c)
-        return allowed
 
 
 def _score(

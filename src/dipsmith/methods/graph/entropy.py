@@ -39,7 +39,7 @@ from dipsmith.schema.rules import impossible
 SHRINK = 0.4
 """Penalty per unit of noise, chosen on census and survey tables at ε from 0.1 to 10: flat between 0.2 and 0.8."""
 
-Factors = list[tuple[Attributes, Array]]
+Factors = Sequence[tuple[Attributes, Array]]
 
 _HISTORY = 4
 _LONGEST_STEP = 3.0
@@ -66,6 +66,7 @@ def fit(
     *,
     linked: Sequence[Collection[str]] = (),
     start: Fitted | None = None,
+    prior: Factors = (),
     shrink: float = SHRINK,
     tolerance: float = 1e-5,
     iterations: int = 300,
@@ -74,13 +75,17 @@ def fit(
 
     Rules whose attributes lie in one clique hold exactly in the result, so `linked` names further sets of attributes
     that must lie in one. The model is as large as `junction.cells_needed` says for these and the evidence; callers
-    decide before they measure. `start` is an earlier fit to start from; the fit stops when a step would gain less
+    decide before they measure. q is the columns as if independent, times the factors of a `prior`, whose attributes must be
+    linked (`prior`). `start` is an earlier fit to start from; the fit stops when a step would gain less
     than `tolerance`, in nats per row.
     """
     tables, total = join_repeats(evidence), max(total, 1.0)
     sizes = {a.name: a.size for a in schema.attributes}
     tree = JunctionTree.of(sizes, [*(e.attributes for e in tables), *linked])
-    base: Factors = [((name,), column_distribution(name, n, tables, total)) for name, n in sizes.items()]
+    base: list[tuple[Attributes, Array]] = [
+        ((name,), column_distribution(name, n, tables, total)) for name, n in sizes.items()
+    ]
+    base += prior
     for rule in schema.rules:
         if tree.holding(rule.attributes) is not None:
             possible = ~impossible([rule], rule.attributes, tree.shape(rule.attributes))

@@ -1,0 +1,71 @@
+"""The marginals that AIM may choose: those of its workload and all below them, as far as the model has room for them.
+
+Privacy: knows public sizes and a model made from noisy answers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
+
+from dipsmith.methods.graph.junction import Attributes, JunctionTree, cells_needed, link_growth
+from dipsmith.methods.graph.model import COUNTED_CELLS, within_cells
+from dipsmith.schema import Schema
+
+MANY_COLUMNS = 32
+"""From so many columns on it is not found by triangulation how large the model becomes with a pair, but by a bound."""
+
+
+def workload_weights(
+    schema: Schema, degree: int, given: Sequence[Sequence[str]] | None, max_cells: int
+) -> dict[Attributes, float]:
+    """The candidates, and how much of the workload each overlaps (at most 1).
+
+    The workload is what is `given`, else all sets of `degree` columns.
+    """
+    if given is None:
+        workload = list(combinations(schema.names, min(degree, len(schema.names))))
+    else:
+        rank = {name: i for i, name in enumerate(schema.names)}
+        for name in (n for w in given for n in w):
+            schema[name]
+        workload = [tuple(sorted(set(w), key=rank.__getitem__)) for w in given]
+    below = {c for w in workload for size in range(1, len(w) + 1) for c in combinations(w, size)}
+    fitting = sorted((c for c in below if schema.size(c) <= max_cells), key=lambda c: (len(c), c))
+    kept = within_cells(schema, fitting, COUNTED_CELLS)
+    asked = Counter(name for w in workload for name in w)
+    overlap = {c: float(sum(asked[name] for name in c)) for c in kept}
+    most = max(overlap.values(), default=1.0)
+    return {c: o / most for c, o in overlap.items()}
+
+
+def fitting_candidates(
+    candidates: Mapping[Attributes, float],
+    tree: JunctionTree,
+    linked: Sequence[Collection[str]],
+    done: float,
+    max_cells: int,
+    refused: set[Attributes],
+) -> list[Attributes]:
+    """The candidates with which the model stays within its limit, which opens with the share of the budget that is `done`.
+
+    The model only grows: what would never fit is put into `refused` and not looked at again.
+    """
+    limit = max(done * max_cells, tree.cells)
+    together = {pair for clique in tree.cliques for pair in combinations(sorted(clique), 2)}
+    growth = {n: link_growth(tree, n) for n in tree.sizes} if len(tree.sizes) > MANY_COLUMNS else {}
+    fitting = []
+    for c in candidates:
+        if len(c) == 1 or (tuple(sorted(c)) in together if len(c) == 2 else tree.holding(c) is not None):
+            fitting.append(c)
+        elif c not in refused:
+            if growth and len(c) == 2:
+                cells = tree.cells + min(growth[c[0]][c[1]], growth[c[1]][c[0]])
+            else:
+                cells = cells_needed(tree.sizes, [*linked, c])
+            if cells <= limit:
+                fitting.append(c)
+            elif cells > max_cells:
+                refused.add(c)
+    return fitting
