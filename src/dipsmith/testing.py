@@ -52,10 +52,7 @@ def example_schema(relation: str, unit: Unit | None = None) -> Schema:
         ),
         unit or Unit(),
         cast("Neighbours", relation),
-        (
-            Rule((("age", (0,)), ("grade", (3,))), "no young d"),
-            Rule((("grade", (0,)), ("race", (2,))), "no a with C"),
-        ),
+        (Rule((("age", (0,)), ("grade", (3,))), "no young d"), Rule((("grade", (0,)), ("race", (2,))), "no a with C")),
     )
 
 

@@ -41,10 +41,7 @@ def decode(codes: Codes, rng: np.random.Generator) -> pa.Table:
 
 
 def decode_column(
-    attribute: Attribute,
-    codes: NDArray[np.unsignedinteger],
-    rng: np.random.Generator,
-    units: Ints | None = None,
+    attribute: Attribute, codes: NDArray[np.unsignedinteger], rng: np.random.Generator, units: Ints | None = None
 ) -> pa.Array:
     """Turn the codes of one column into released values.
 

@@ -175,10 +175,7 @@ def _bin(edges: list[float], i: int) -> str:
 
 
 def _cost(answer: AnswerCard) -> list[tuple[str, str]]:
-    found = [
-        ("Price", answer.guarantee),
-        ("Charged", f"{answer.created}, as {answer.request}"),
-    ]
+    found = [("Price", answer.guarantee), ("Charged", f"{answer.created}, as {answer.request}")]
     if answer.sensitivity is not None:
         found.append(("Sensitivity", f"one unit moves the numbers by {answer.sensitivity:g} at most"))
     found += [] if answer.ledger_head is None else [("Ledger head", answer.ledger_head)]

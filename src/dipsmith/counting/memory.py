@@ -95,12 +95,7 @@ class CountMemory:
         return [self._one(fixed, view, c) if isinstance(c, Marginal) else None for c in cells]
 
     def complete(
-        self,
-        fixed: Fixed,
-        view: View,
-        cells: Sequence[Cells],
-        known: Sequence[Ints | None],
-        fresh: Iterable[Ints],
+        self, fixed: Fixed, view: View, cells: Sequence[Cells], known: Sequence[Ints | None], fresh: Iterable[Ints]
     ) -> list[Ints]:
         """Put what was counted afresh in the places that are not known, and remember it."""
         answers, counted = [], iter(fresh)

@@ -74,13 +74,7 @@ class Dropped:
 
 
 def beyond_max_rows(
-    read: Reader,
-    schema: Schema,
-    key: bytes,
-    kinds: Ints | None = None,
-    *,
-    memory: int = MEMORY,
-    buckets: int = BUCKETS,
+    read: Reader, schema: Schema, key: bytes, kinds: Ints | None = None, *, memory: int = MEMORY, buckets: int = BUCKETS
 ) -> Dropped | None:
     """Find the rows that do not count: those beyond `max_rows` of their units, and those without a unit.
 

@@ -46,10 +46,7 @@ def sample_cells(weights: Floats, n: int, generator: Generator) -> Ints:
 
 
 def sample_within(
-    weights: Floats,
-    groups: NDArray[np.integer],
-    generator: Generator,
-    strata: NDArray[np.integer] | None = None,
+    weights: Floats, groups: NDArray[np.integer], generator: Generator, strata: NDArray[np.integer] | None = None
 ) -> Ints:
     """Draw a cell for every row, from the weights of the row's group.
 

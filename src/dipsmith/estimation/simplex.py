@@ -122,13 +122,7 @@ def project_within(
     return out
 
 
-def _project_free(
-    y: Floats,
-    s: Floats,
-    family: Ints,
-    goal: Floats,
-    free: Bools,
-) -> Floats:
+def _project_free(y: Floats, s: Floats, family: Ints, goal: Floats, free: Bools) -> Floats:
     """Project the free children, all of finite and positive variance; the others are 0."""
     out = np.zeros_like(y)
     live = np.flatnonzero(free & (goal[family] > 0))

@@ -118,13 +118,7 @@ class Experiment:
 
 
 def _apply_options(
-    entries: dict[str, Any],
-    study: StudyEntry,
-    name: str,
-    *,
-    data: str | None,
-    repeats: int | None,
-    rows: int | None,
+    entries: dict[str, Any], study: StudyEntry, name: str, *, data: str | None, repeats: int | None, rows: int | None
 ) -> dict[str, Any] | None:
     """The study's keys with those that were given on the command line; None where nothing was given."""
     if data is not None and study.data.file is None:

@@ -141,11 +141,7 @@ def fill_gaussian(stream: Stream, blocks: GaussianBlocks, out: Ints) -> None:
 
 
 def _accept(
-    stream: Stream,
-    blocks: GaussianBlocks,
-    block: NDArray[np.int16],
-    value: Ints,
-    digits: NDArray[np.uint16],
+    stream: Stream, blocks: GaussianBlocks, block: NDArray[np.int16], value: Ints, digits: NDArray[np.uint16]
 ) -> Bools:
     """Accept a value with the probability that its weight has in terms of its block's largest."""
     size = np.abs(value)

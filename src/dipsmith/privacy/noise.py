@@ -130,13 +130,7 @@ NoiseLaw = DiscreteLaplace | DiscreteGaussian
 
 
 def noisy_blocks(
-    noise: NoiseLaw,
-    stream: Stream,
-    indices: Ints,
-    counts: Ints,
-    size: int,
-    threshold: int,
-    block: int = 1 << 20,
+    noise: NoiseLaw, stream: Stream, indices: Ints, counts: Ints, size: int, threshold: int, block: int = 1 << 20
 ) -> tuple[Ints, Ints]:
     """Noise a large, mostly empty table and keep the cells that exceed a public threshold.
 

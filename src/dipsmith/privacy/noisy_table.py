@@ -58,12 +58,7 @@ def public_weights(sums: Sequence[WeightedSums], counts: Sequence[Ints], rows: R
 
 
 def noisy_table(
-    cells: Cells,
-    counts: Ints,
-    totals: Ints | None,
-    noise: NoiseLaw,
-    budget: Budget,
-    stream: Stream,
+    cells: Cells, counts: Ints, totals: Ints | None, noise: NoiseLaw, budget: Budget, stream: Stream
 ) -> Measurement:
     """Add noise to the counts of every cell that may hold a row; `totals` are the public sizes of its groups."""
     single = totals is not None and cells.size == 2 * len(totals)
@@ -90,12 +85,7 @@ def noisy_table(
 
 
 def noisy_sums(
-    sums: WeightedSums,
-    exact: Ints,
-    public: Ints,
-    noise: NoiseLaw,
-    budget: Budget,
-    stream: Stream,
+    sums: WeightedSums, exact: Ints, public: Ints, noise: NoiseLaw, budget: Budget, stream: Stream
 ) -> Measurement:
     """Add noise to the sums of every group that holds rows; `public` counts them by group and weight.
 

@@ -21,17 +21,7 @@ from dipsmith.estimation.answers import NoisyTable
 from dipsmith.methods.graph.model import GraphModel
 from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Codes, Schema
-from dipsmith.schema.households import (
-    EARLIER,
-    NONE,
-    ONE,
-    SIZE,
-    line_schema,
-    members_of,
-    of_earlier,
-    of_head,
-    of_member,
-)
+from dipsmith.schema.households import EARLIER, NONE, ONE, SIZE, line_schema, members_of, of_earlier, of_head, of_member
 
 Columns = dict[str, NDArray[np.integer]]
 

@@ -177,11 +177,7 @@ def choose_dense(
 
 
 def choose_by_contrast(
-    G: Sequence[Floats],
-    g: Floats,
-    penalties: Sequence[Penalty],
-    log_strengths: Sequence[Floats],
-    rounds: int = ROUNDS,
+    G: Sequence[Floats], g: Floats, penalties: Sequence[Penalty], log_strengths: Sequence[Floats], rounds: int = ROUNDS
 ) -> PenaltyChoice:
     """`choose_dense` where label contrasts do not inform each other: k times cells × cells (lower triangles) for G.
 

@@ -21,12 +21,7 @@ def crate(facts: PassportFacts) -> dict[str, Any]:
     return {
         "@context": f"{SPECIFICATION}/context",
         "@graph": [
-            {
-                "@id": FILE,
-                "@type": "CreativeWork",
-                "conformsTo": {"@id": SPECIFICATION},
-                "about": {"@id": "./"},
-            },
+            {"@id": FILE, "@type": "CreativeWork", "conformsTo": {"@id": SPECIFICATION}, "about": {"@id": "./"}},
             {
                 "@id": "./",
                 "@type": "Dataset",
