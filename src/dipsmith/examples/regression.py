@@ -21,8 +21,8 @@ from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.examples import write_example
 from dipsmith.schema import Schema
 
@@ -38,7 +38,6 @@ LOWEST, HIGHEST, BINS = -5.0, 7.0, 15
 CELL_MEANS_SEED: Final = 1279
 
 Model = Literal[1, 2]
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +48,9 @@ class RegressionTruth:
     predictor varying fastest.
     """
 
-    coefficients: Float
+    coefficients: Floats
     names: tuple[str, ...]
-    means: Float
+    means: Floats
 
 
 def truth(model: Model) -> RegressionTruth:
@@ -72,7 +71,7 @@ def truth(model: Model) -> RegressionTruth:
     return RegressionTruth(means, tuple("".join(str(c + 1) for c in cell) for cell in cells), means)
 
 
-def design() -> Float:
+def design() -> Floats:
     """The design matrix of Model 1 over the 120 cells of the predictors: intercept and ten dummies."""
     codes = np.stack(np.unravel_index(np.arange(prod(LEVELS.values())), tuple(LEVELS.values())))
     dummies = [codes[j] == level for j, k in enumerate(LEVELS.values()) for level in range(1, k)]

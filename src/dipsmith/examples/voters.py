@@ -21,8 +21,8 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.examples import write_example
 from dipsmith.schema import Schema
 
@@ -62,8 +62,6 @@ PUBLISHED_CELLS: Final = {"1": 14_061, "2": 3_545, "3": 1_508, "4": 740, "5": 42
 _LISTED: Final = {"age": AGES, "length_of_residence": RESIDENCE, "family_income": INCOME}
 _ONLY_REGISTERED: Final = ("voted", "dmv_registration")
 
-Float = NDArray[np.float64]
-
 
 def simulate(people: int = PEOPLE, seed: int = 0) -> pa.Table:
     """Simulate young voters; the population they are drawn from is the same for every seed.
@@ -84,7 +82,7 @@ def simulate(people: int = PEOPLE, seed: int = 0) -> pa.Table:
     return pa.table(columns)
 
 
-def codes(people: int = PEOPLE, seed: int = 0) -> dict[str, NDArray[np.int64]]:
+def codes(people: int = PEOPLE, seed: int = 0) -> dict[str, Ints]:
     """The simulated people as codes of `schema()`, column by column."""
     weights, yes, listed = _population()
     rng = np.random.default_rng([seed, 20_120])
@@ -118,11 +116,11 @@ def write(folder: str | Path, people: int = PEOPLE, *, seed: int = 0) -> None:
     write_example(folder, simulate(people, seed), schema())
 
 
-def _population(seed: int = 291) -> tuple[Float, dict[str, Float], dict[str, Float]]:
+def _population(seed: int = 291) -> tuple[Floats, dict[str, Floats], dict[str, Floats]]:
     """The classes' weights, and for every column the distribution in each class."""
     rng = np.random.default_rng(seed)
     weights = rng.dirichlet(np.full(CLASSES, 2.0))
-    yes: dict[str, Float] = {}
+    yes: dict[str, Floats] = {}
     for name in ("registered", *(n for n in YES if n != "registered")):
         among = weights * yes["registered"] if name in _ONLY_REGISTERED else weights
         tilt, share = rng.normal(0, TILT, CLASSES), YES[name] / among.sum()
@@ -135,7 +133,7 @@ def _population(seed: int = 291) -> tuple[Float, dict[str, Float], dict[str, Flo
     return weights, yes, listed
 
 
-def _tilted(tilt: Float, weights: Float, margin: Float) -> Float:
+def _tilted(tilt: Floats, weights: Floats, margin: Floats) -> Floats:
     """Probabilities whose logits are `tilt` plus a constant for each label, so that their weighted mean is `margin`.
 
     By iterative proportional fitting.

@@ -26,12 +26,11 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.errors import UsageError
 from dipsmith.privacy.noise import DiscreteGaussian
 
-Floats = NDArray[np.float64]
 NoiseLaw = Literal["continuous", "discrete", "gaussian"]
 
 POINTS: Final = 16
@@ -77,7 +76,7 @@ class LeafLaw:
         """The authentic count of the label; whole where noise is."""
         return self.n * self.p0 if self.noise == "continuous" else float(round(self.n * self.p0))
 
-    def counts(self, lams: NDArray[np.float64] | list[float]) -> Floats:
+    def counts(self, lams: Floats | list[float]) -> Floats:
         """P(X = k) for k = 0 … m: one row for each λ."""
         rates = np.atleast_1d(np.asarray(lams, dtype=np.float64))
         if not (np.isfinite(rates).all() and (rates > 0).all()):

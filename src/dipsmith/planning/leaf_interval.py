@@ -31,8 +31,9 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.errors import UsageError
-from dipsmith.planning.law import LARGEST, Floats, LeafLaw, NoiseLaw
+from dipsmith.planning.law import LARGEST, LeafLaw, NoiseLaw
 
 Kind = Literal["sym", "interp", "equal"]
 

@@ -15,9 +15,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.random import Generator
 
+from dipsmith.arrays import Floats
 from dipsmith.errors import UsageError
 from dipsmith.estimation.simplex import project_within
-from dipsmith.planning.law import Floats, LeafLaw, NoiseLaw
+from dipsmith.planning.law import LeafLaw, NoiseLaw
 from dipsmith.privacy.noise import DiscreteGaussian
 from dipsmith.privacy.randomness import generator
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, SOFT, WIDTH, surface
 
-Floats = NDArray[np.float64]
 Look = Mapping[str, Any]
 
 AUTHENTIC: Look = {"color": INK, "linestyle": "-", "marker": "o", "markerfacecolor": INK}

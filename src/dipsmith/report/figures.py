@@ -14,17 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from dipsmith.arrays import Floats
 from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, RULE, SOFT, WIDTH, shorten, surface
-from dipsmith.report.drawing import (
-    AUTHENTIC,
-    Floats,
-    comparison_key,
-    draw_key,
-    draw_line,
-    name_reference,
-    panels,
-    release_look,
-)
+from dipsmith.report.drawing import AUTHENTIC, comparison_key, draw_key, draw_line, name_reference, panels, release_look
 from dipsmith.report.drawing import ChartLine as ChartLine
 
 RASTERISED = 5000

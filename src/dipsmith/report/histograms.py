@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from dipsmith.arrays import Floats
 from dipsmith.report.canvas import COLOURS, DASH, INK, PAPER, RULE, SOFT, shorten
-from dipsmith.report.drawing import Floats, panels
+from dipsmith.report.drawing import panels
 
 ENDS = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Where scales end."""

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from dipsmith.arrays import Floats
 from dipsmith.report.canvas import COLOURS, RULE, SOFT, WIDTH, shorten, surface, wrap_label
 from dipsmith.report.drawing import (
     AUTHENTIC,
     REFERENCE,
     ChartLine,
-    Floats,
     draw_key,
     draw_line,
     make_logarithmic,

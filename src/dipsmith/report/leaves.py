@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from dipsmith.arrays import Floats
 from dipsmith.report.canvas import COLOURS, DASH, INK, PALETTE, SOFT
 from dipsmith.report.content import Table
-from dipsmith.report.drawing import Floats
 
 PALEST = 0.68
 """How pale the bars of the smallest λ are: 0 is the accent itself, 1 white."""

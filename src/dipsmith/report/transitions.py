@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from dipsmith.arrays import Floats
 from dipsmith.report.canvas import COLOURS, RULE, WIDTH, shorten
-from dipsmith.report.drawing import Floats, panels
+from dipsmith.report.drawing import panels
 
 LARGEST = 0.86
 """The side of the mark of a share of 1, in units of a cell."""

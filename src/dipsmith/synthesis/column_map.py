@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.codec.parse import numbers, texts
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.regression.arithmetic import evaluate
@@ -28,7 +28,6 @@ from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.source import Progress
 
-Float = NDArray[np.float64]
 ColumnMap = Mapping[str, str]
 """For names of a schema: the name of another file's column, or arithmetic on its columns."""
 
@@ -92,7 +91,7 @@ class Factors:
 
     keys: tuple[str, ...]
     place: Mapping[tuple[str | None, ...], int]
-    values: Mapping[str, Float]
+    values: Mapping[str, Floats]
 
     @classmethod
     def of(cls, table: Source, columns: Sequence[str]) -> Factors:
@@ -114,7 +113,7 @@ class Factors:
         values = {n: np.concatenate([_floats(b.column(n)) for b in batches] or [np.zeros(0)]) for n in others}
         return cls(keys, place, {name: np.append(found, np.nan) for name, found in values.items()})
 
-    def rows_for(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+    def rows_for(self, batch: pa.RecordBatch) -> Ints:
         """Which row of the table belongs to each row of a batch; the last, which has no values, where none does."""
         return np.array([self.place.get(group, -1) for group in _groups(batch, self.keys)], dtype=np.int64)
 
@@ -164,7 +163,7 @@ class MappedRows:
         node = self.nodes.get(name, Column(name))
         if isinstance(node, Column) and node.name in batch.schema.names:
             return batch.column(node.name)
-        found: dict[str, Float] = {}
+        found: dict[str, Floats] = {}
         for column in names_in(node):
             if self.factors is not None and column in self.factors.values:
                 found[column] = self.factors.values[column][self.factors.rows_for(batch)]
@@ -195,7 +194,7 @@ def _groups(batch: pa.RecordBatch, keys: Sequence[str]) -> list[tuple[str | None
     return list(zip(*(texts(_plain(batch.column(key))).to_pylist() for key in keys), strict=True))
 
 
-def _tidy(values: Float) -> Float:
+def _tidy(values: Floats) -> Floats:
     """Without the last binary digits of a product, which people would read: 28248 times 1.08 is 30507.84.
 
     >>> _tidy(np.array([28248 * 1.08, np.nan, 0.0])).tolist()
@@ -206,7 +205,7 @@ def _tidy(values: Float) -> Float:
     return np.where(np.isfinite(unit), np.round(values * unit) / unit, values)
 
 
-def _floats(column: pa.Array) -> Float:
+def _floats(column: pa.Array) -> Floats:
     """The numbers of a column; those that cannot be read are not numbers."""
     values, known = numbers(_plain(column))
     found = values.astype(np.float64)

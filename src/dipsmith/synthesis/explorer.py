@@ -21,8 +21,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.counting.tally import count
 from dipsmith.estimation.measured_table import MeasuredTable
 from dipsmith.privacy.events import labels_of_block
@@ -54,7 +54,6 @@ LAPLACE_95: Final = 2.1183
 """The interval of one Laplace noise is so many standard deviations; that of a sum of several is no longer."""
 NORMAL_95: Final = 1.96
 
-Float = NDArray[np.float64]
 Names = tuple[str, ...]
 
 
@@ -91,8 +90,8 @@ class PageTable:
     """
 
     columns: Names
-    values: Float
-    variance: Float
+    values: Floats
+    variance: Floats
     tables: tuple[int, ...] = ()
     averaged: int = 1
     quantile: float = NORMAL_95

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.errors import UsageError
 from dipsmith.regression.arithmetic import evaluate
 from dipsmith.schema import Attribute, Bins
 from dipsmith.schema.formula.tree import Node
-
-Float = NDArray[np.float64]
 
 MOST_LOST = 0.02
 """A number is used at the schema's resolution if its bins leave at most this share of its variance within them."""
@@ -48,7 +46,7 @@ def coarseness(attribute: Attribute, uses: Sequence[Node], column: pa.ChunkedArr
     return f"{lost:.0%} of its variance lies within the schema's {bins} bins" if lost > MOST_LOST else ""
 
 
-def _lost(domain: Bins, values: Float, name: str, use: Node) -> float:
+def _lost(domain: Bins, values: Floats, name: str, use: Node) -> float:
     """The share of a number's variance that lies within the bins of the column that it is made of."""
     try:
         made = evaluate(use, {name: values}, len(values))
@@ -63,7 +61,7 @@ def _lost(domain: Bins, values: Float, name: str, use: Node) -> float:
     return float(np.mean((made - means[code]) ** 2) / made.var())
 
 
-def _numbers(domain: Bins, column: pa.ChunkedArray) -> Float | None:
+def _numbers(domain: Bins, column: pa.ChunkedArray) -> Floats | None:
     some = column.slice(0, LOOKED_AT).drop_null()
     try:
         if domain.scale == "date":
@@ -73,5 +71,5 @@ def _numbers(domain: Bins, column: pa.ChunkedArray) -> Float | None:
         values = some.cast(pa.float64()).to_numpy().astype(np.float64)
     except (pa.ArrowException, ValueError):
         return None
-    clipped: Float = np.clip(values[np.isfinite(values)], domain.minimum, domain.maximum)
+    clipped: Floats = np.clip(values[np.isfinite(values)], domain.minimum, domain.maximum)
     return clipped

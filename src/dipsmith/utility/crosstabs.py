@@ -28,6 +28,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.counting.tally import count, count_sparse
 from dipsmith.schema import Codes, Marginal
 from dipsmith.utility.pair import Pair, group_of
@@ -38,9 +39,6 @@ DENSE_CELLS = 1 << 21
 """Larger tables are held by their occupied cells."""
 AT_ONCE = 1 << 25
 """Cells counted in one pass."""
-
-Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +51,8 @@ class Crosstab:
     """
 
     names: tuple[str, ...]
-    authentic: Counts
-    synthetic: Counts
+    authentic: Ints
+    synthetic: Ints
     shape: tuple[int, ...] | None
     spread: Floats | None = None
 
@@ -76,7 +74,7 @@ class Crosstab:
         return 0.5 * float(self.chance_gaps().sum())
 
     @property
-    def sides(self) -> list[Counts]:
+    def sides(self) -> list[Ints]:
         """Both tables in their shape."""
         assert self.shape is not None
         return [self.authentic.reshape(self.shape), self.synthetic.reshape(self.shape)]

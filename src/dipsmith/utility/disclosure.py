@@ -21,8 +21,8 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.errors import InputError
 from dipsmith.methods.method import Labeller
 from dipsmith.report import figures
@@ -41,8 +41,6 @@ SURE = 0.9
 MOST_CLASSES = 10
 """Targets with more labels than this are attacked by naive Bayes, which takes any number."""
 GRID = np.linspace(0.0, 1.0, 101)
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +103,7 @@ def disclosure(pair: Pair, target: str, *, rows: int = ROWS, seed: int = 0) -> D
     return Disclosure(target, attack, *shares, auc, ceiling_auc, *certain, *joined, roc, ceiling_roc, len(truth))
 
 
-def _halves(pair: Pair, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _halves(pair: Pair, rng: np.random.Generator) -> Bools:
     """Two halves of the authentic rows; people with the same given columns stay together."""
     if pair.strata is None:
         return rng.random(len(pair.authentic)) < 0.5
@@ -157,7 +155,7 @@ def _naive(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
     return rule
 
 
-def _link(pair: Pair, known: Sequence[str], target: str, labels: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _link(pair: Pair, known: Sequence[str], target: str, labels: int) -> tuple[Bools, Ints]:
     """Whose other columns occur in the release, and the most frequent label of those rows."""
     mine, other, groups = pair.number_groups(known)
     table = np.bincount(other * labels + pair.synthetic[target], minlength=groups * labels)
@@ -165,7 +163,7 @@ def _link(pair: Pair, known: Sequence[str], target: str, labels: int) -> tuple[N
     return table.sum(axis=1)[mine] > 0, table.argmax(axis=1)[mine]
 
 
-def _roc(guess: Floats, truth: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Floats, float]:
+def _roc(guess: Floats, truth: Ints, counts: Ints) -> tuple[Floats, float]:
     """The ROC curve and its area, each label against the rest, averaged by frequency."""
     curves, areas, weights = [], [], []
     for label in np.flatnonzero((counts > 0) & (counts < len(truth))):

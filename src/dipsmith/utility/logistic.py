@@ -19,6 +19,7 @@ import scipy.optimize
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from dipsmith.arrays import Bools, Floats
 from dipsmith.regression.logistic import climb
 from dipsmith.schema import Codes
 
@@ -28,8 +29,6 @@ NEWTON = 1500
 """Up to this many effects Newton's method is used; beyond, quasi-Newton without a Hessian."""
 SMALL = 1e-9
 """Newton's method ends with a step that promises less than this, in squared standard errors."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +60,7 @@ class Indicators:
             made.append(CodedColumn(tuple(names), index.astype(np.int32), size))
         return cls(tuple(made))
 
-    def take(self, rows: NDArray[np.bool_] | NDArray[np.integer]) -> Indicators:
+    def take(self, rows: Bools | NDArray[np.integer]) -> Indicators:
         """The same for some of the rows."""
         return Indicators(tuple(CodedColumn(c.names, c.index[rows], c.size) for c in self.columns))
 

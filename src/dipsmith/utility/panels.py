@@ -16,6 +16,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats
 from dipsmith.schema import Attribute, Codes
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs
 from dipsmith.utility.logistic import Indicators, Logistic, fit_logistic
@@ -31,8 +32,6 @@ OTHERS = "other columns"
 """The group of points that belong to no column that is told apart."""
 MOST_POINTS = 40_000
 """Panels (c) and (d) stop at the table that reaches this many points."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,9 +258,7 @@ def told_apart(pair: Pair) -> tuple[str, ...]:
     return _in_order(pair, sorted(lists, key=lambda n: -schema[n].size)[:2])
 
 
-def _indicators(
-    y: Attribute, x: Attribute, values: Sequence[Floats], frequent: NDArray[np.bool_], group: str
-) -> Points:
+def _indicators(y: Attribute, x: Attribute, values: Sequence[Floats], frequent: Bools, group: str) -> Points:
     """Matrices of y's levels × x's levels as points; of a column with two levels one says all."""
     kept = frequent & np.isfinite(values[0]) & np.isfinite(values[1])
     if y.size == 2:

@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.schema import Codes
 from dipsmith.utility.classifiers import classifier_of, fit_copy, matrix, scores_of
 from dipsmith.utility.logistic import RIDGE, Indicators, fit_logistic
@@ -40,10 +40,6 @@ NULL_ROWS = 100_000
 """The null of logistic main effects is simulated on at most this many rows of each table, and scaled by √n."""
 INTERACTION_RIDGE = 1.0
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
 
 @dataclass(frozen=True, eq=False)
 class Scored:
@@ -54,7 +50,7 @@ class Scored:
     synthetic: Floats
 
     @cached_property
-    def order(self) -> Integers:
+    def order(self) -> Ints:
         """The rows from the smallest score to the largest."""
         return np.argsort(self.scores, kind="stable")
 
@@ -107,7 +103,7 @@ def propensity(
     return Propensity(name, _scores(scores, synthetic), True, None, tuple(null), 1.0)
 
 
-def _scores(scores: Floats, synthetic: Flags) -> Scored:
+def _scores(scores: Floats, synthetic: Bools) -> Scored:
     return Scored(scores, (~synthetic).astype(np.float64), synthetic.astype(np.float64))
 
 
@@ -115,15 +111,15 @@ def _scores(scores: Floats, synthetic: Flags) -> Scored:
 class _Stacked:
     """The rows of both tables, one after the other: which are synthetic, and which share their given columns."""
 
-    synthetic: Flags
-    stratum: Integers | None
+    synthetic: Bools
+    stratum: Ints | None
 
     @classmethod
     def of(cls, pair: Pair) -> _Stacked:
         flags = np.repeat([False, True], [len(pair.authentic), len(pair.synthetic)])
         return cls(flags, None if pair.strata is None else np.concatenate(pair.strata))
 
-    def folds(self, rng: np.random.Generator) -> Integers:
+    def folds(self, rng: np.random.Generator) -> Ints:
         """Two halves, rows of one stratum together, otherwise balanced within each table."""
         if self.stratum is not None:
             return rng.integers(0, 2, int(self.stratum.max(initial=0)) + 1)[self.stratum]
@@ -133,7 +129,7 @@ class _Stacked:
             fold[rng.permutation(at)] = np.arange(len(at)) % 2
         return fold
 
-    def relabel(self, rng: np.random.Generator, fold: Integers | None = None) -> Flags:
+    def relabel(self, rng: np.random.Generator, fold: Ints | None = None) -> Bools:
         """Draw anew which rows are called synthetic, within strata (and folds)."""
         within = self.stratum if self.stratum is not None else fold
         if within is None:
@@ -156,14 +152,14 @@ def _learner(given: Any, pair: Pair, seed: int) -> tuple[str, Any, Callable[...,
         products = [p for p in combinations(codes.names, 2) if not set(p) <= set(pair.given)]
         design = Indicators.of(codes, [*((n,) for n in codes.names), *products])
 
-        def fit_effects(rows: Indicators, flags: Flags) -> Callable[[Indicators], Floats]:
+        def fit_effects(rows: Indicators, flags: Bools) -> Callable[[Indicators], Floats]:
             model = fit_logistic(rows, flags.astype(np.float64), np.ones(len(flags)), INTERACTION_RIDGE)
             return lambda other: np.asarray(expit(other.times(model.b)))
 
         return given, design, fit_effects, Indicators.take
     name, model, features = classifier_of(given, codes, seed)
 
-    def fit(rows: Any, flags: Flags) -> Callable[[Any], Floats]:
+    def fit(rows: Any, flags: Bools) -> Callable[[Any], Floats]:
         learned = fit_copy(model, rows, flags.astype(np.int64))
         return lambda other: scores_of(learned, other)
 
@@ -205,7 +201,7 @@ def _one_step(pair: Pair, draws: int, rng: np.random.Generator) -> Iterator[Scor
         yield Scored(c + c * (1 - c) * design.times(step), total - synthetic, synthetic)
 
 
-def _group(pair: Pair) -> tuple[Integers, Indicators]:
+def _group(pair: Pair) -> tuple[Ints, Indicators]:
     """The number of every row's combination of values, and the main effects of each combination."""
     both = Codes.concatenate([pair.authentic, pair.synthetic])
     number, first = group_of(both, pair.names)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.codec.parse import values_of
 from dipsmith.report.content import Block, Cell
 from dipsmith.schema import Bins
@@ -25,8 +25,6 @@ NOTICEABLE_MEAN = 0.1
 """A mean that moved by so many standard deviations is worth a sentence, and a share that moved by as much."""
 NOTICEABLE_SHARE = 0.02
 DAY = 86_400_000_000
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

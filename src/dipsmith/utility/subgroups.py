@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.report import figures
 from dipsmith.report.content import Block
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs, exchanged_gaps, expected_gaps
@@ -23,8 +23,6 @@ from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric, SideBySide
 SMALLEST = 10
 """Groups with fewer authentic rows than this are counted but not named: they are anecdotes, and people."""
 CLASSES = ((1, 9), (10, 29), (30, 99), (100, 299), (300, 999), (1_000, 9_999), (10_000, None))
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
