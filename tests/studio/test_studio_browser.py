@@ -7,7 +7,6 @@ this machine, and that no script failed (see `visit`).
 import csv
 import json
 import re
-import statistics
 import subprocess
 import sys
 import zipfile
@@ -366,20 +365,15 @@ def test_a_hundred_columns_by_keyboard_alone(shared, visit):
     }
     assert held["rules"] == [{"never": {"c001": ["a", "b"]}}]
 
-    # an edit is answered quickly with 100 columns: key to verdict
+    # an edit is answered with 100 columns too
     page.fill("#search", "c042")
     key("Enter")
     key("Enter")
     page.select_option("#f-type", "integer")
     page.fill("#f-low", "0")
-    took = []
-    for high in range(10, 18):
-        before = page.evaluate("performance.now()")
+    for high in (10, 11):
         page.fill("#f-high", str(high))
         page.wait_for_selector(f"#f-says:has-text('0 to {high}')")
-        took.append(page.evaluate("performance.now()") - before)
-    print(f"100 columns: key to verdict, median {statistics.median(took):.0f} ms")
-    assert min(took) < 1500
 
     # and the plan of 100 columns is drawn
     page.goto(running.origin + "/p/wide/plan")
@@ -515,41 +509,34 @@ def test_two_tabs_spend_at_once(studio, people, visit, tmp_path):
     assert Ledger(tmp_path / "budget.db").show("people").spent == 0
 
 
-def test_first_page_is_small_and_fast_and_sliders_redraw_at_once(shared, visit):
-    """Reach: < 60 kB and < 0.3 s for the first page, < 100 ms from a slider to the redrawn page.
-
-    The fastest of several is held to limits, which are larger: a machine that is busy with other tests adds to a time and
-    takes nothing from it. The printed medians are what counts.
-    """
-    project = shared.project()
-    shared.choose(project, method="mst", rows=50_000)
-    page = visit()
-    fresh(shared, page)
+def first_page(running, page) -> tuple[int, list[float]]:
+    """Bytes of the first page with an empty cache, and the milliseconds until it is seen, three times."""
     session = page.context.new_cdp_session(page)
     session.send("Network.enable")
     session.send("Network.setCacheDisabled", {"cacheDisabled": True})
-    seen = []
+    seen: list[int] = []
     session.on("Network.loadingFinished", lambda e: seen.append(e["encodedDataLength"]))
     painted = []
     for _ in range(3):
         seen.clear()
-        page.goto(shared.origin + "/", wait_until="networkidle")
+        page.goto(running.origin + "/", wait_until="networkidle")
         painted.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
-    print(f"first page: {sum(seen) / 1000:.1f} kB, visible after {statistics.median(painted):.0f} ms")
-    assert sum(seen) < 60_000
-    assert min(painted) < 500 * 4
+    return sum(seen), painted
 
+
+def test_the_first_page_is_small_and_sliders_redraw_the_page(shared, visit):
+    """Less than 60 kB; how long things take depends on the machine, and `benchmarks/studio.py` prints it."""
+    project = shared.project()
+    shared.choose(project, method="forest", rows=50_000)
+    page = visit()
+    fresh(shared, page)
+    assert first_page(shared, page)[0] < 60_000
     page.goto(f"{shared.origin}/p/{project}/plan", wait_until="networkidle")
     page.wait_for_selector("#stages td")
-    budget = page.evaluate(REDRAWN, ["#amount-slider", "drawn", ["0.05", "-0.4", "-0.2", "0.1"]])
-    leaf = page.evaluate(REDRAWN, ["#x-n", "explored", ["10", "30", "80", "20"]])
-    curve = page.evaluate(REDRAWN, ["#x-lam", "explored", ["0.5", "0.7", "1", "1.2"]])
-    sketch = page.evaluate(SKETCHED, ["0.05", "-0.4", "-0.2", "0.1"])
-    medians = {"budget": budget, "records": leaf, "lambda": curve, "sketch": sketch}
-    print("slider to redraw, median ms:", {k: round(statistics.median(v)) for k, v in medians.items()})
-    assert min(sketch) < 100
-    for took in (budget, leaf, curve):
-        assert min(took) < 400
+    assert page.evaluate(REDRAWN, ["#amount-slider", "drawn", ["0.05", "-0.4"]])
+    assert page.evaluate(REDRAWN, ["#x-n", "explored", ["10", "30"]])
+    assert page.evaluate(REDRAWN, ["#x-lam", "explored", ["0.5", "0.6"]])
+    assert page.evaluate(SKETCHED, ["0.05", "-0.4"])
 
 
 REDRAWN = """async ([slider, mark, values]) => {

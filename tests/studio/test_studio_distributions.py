@@ -52,11 +52,11 @@ def test_shares_are_those_of_the_two_files(compared):
     found = numbers(running, project, job, "sex", "agency")
     assert {row["sex"] for row in found} == {"F", "M"}
     for row in found:
-        code = row["agency"].split()[1].rstrip(":")
+        code = row["agency"]
         for side, values, groups in zip(("authentic", "synthetic"), sex, agency, strict=True):
             assert float(row[side]) == pytest.approx((values[groups == code] == row["sex"]).mean())
     other = numbers(running, project, job, "agency", "sex")
-    share = {(r["sex"].split()[1].rstrip(":"), r["agency"]): float(r["authentic"]) for r in other}
+    share = {(r["sex"], r["agency"]): float(r["authentic"]) for r in other}
     assert share["F", "VA"] == pytest.approx((agency[0][sex[0] == "F"] == "VA").mean())
 
 

@@ -113,8 +113,10 @@ def table(block: Table, *, sortable: bool = False) -> str:
         "<tr>" + "".join(cell(i, at, row[i]) for i in columns) + "</tr>" for at, row in enumerate(block.rows)
     )
     note = f'<p class="soft">{escape(block.note)}</p>' if block.note else ""
+    # A table that is wider than the window is scrolled by keyboard too; buttons in its head bring one there.
+    reach = "" if sortable else f' tabindex="0" role="group" aria-label="{escape(block.caption)}"'
     return (
-        f'<div class="scroll"><table><caption>{escape(block.caption)}</caption>'
+        f'<div class="scroll"{reach}><table><caption>{escape(block.caption)}</caption>'
         f"<thead><tr>{''.join(head(i) for i in columns)}</tr></thead><tbody>{body}</tbody></table></div>{note}"
     )
 

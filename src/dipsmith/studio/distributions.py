@@ -196,11 +196,17 @@ def _pair(
         note = f"TVD {', '.join(_short(mine[group.name].tvd) for mine in by_name if group.name in mine)}; by chance {_short(group.floor)}"
         panels.append((drawn, note))
         rows += [
-            (group.name, label, float(bars.authentic[i]), *(float(s[i]) for s in synthetic))
+            (
+                group.name.removeprefix(f"{within} ").rpartition(":")[0],
+                label,
+                float(bars.authentic[i]),
+                *(float(s[i]) for s in synthetic),
+            )
             for i, label in enumerate(bars.labels)
         ]
+    together = [drawn for drawn, _ in panels[:MOST_GROUPS]]
     shown = "".join(
-        f"<figure><p>{escape(drawn.title)}</p><figcaption>{note}</figcaption>{histogram(drawn)}</figure>"
+        f"<figure><p>{escape(drawn.title)}</p><figcaption>{note}</figcaption>{histogram(drawn, together)}</figure>"
         for drawn, note in panels[:MOST_GROUPS]
     )
     rest = len(panels) - MOST_GROUPS

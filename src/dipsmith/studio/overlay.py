@@ -46,9 +46,10 @@ def picture(drawn: Overlay, names: Sequence[str]) -> str:
     return (histogram(drawn) if upright else "") + values(drawn, names, bars=not upright)
 
 
-def histogram(drawn: Overlay) -> str:
-    """Ordered levels side by side."""
-    end, count = scale_end([drawn.authentic, *drawn.synthetic]), len(drawn.labels)
+def histogram(drawn: Overlay, together: Sequence[Overlay] = ()) -> str:
+    """Ordered levels side by side; those that are seen `together` have one scale."""
+    end = scale_end([side for seen in (together or [drawn]) for side in (seen.authentic, *seen.synthetic)])
+    count = len(drawn.labels)
     step, high = (WIDE - LEFT) / count, TALL - BELOW - 8
     base = TALL - BELOW
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dipsmith.errors import InputError, SchemaError, UsageError
+from dipsmith.methods.catalogue import METHODS
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.schema.files import from_dict
@@ -36,8 +37,14 @@ def show(visit: Visit) -> Screen:
         "columns": list(project.columns),
         "report": report(visit.workspace, project.document),
     }
-    check = command("schema", "check", Path(schema_file(project)))
-    return Screen("schema.html", {"project": project, "step": "schema", "state": state, "command": check})
+    file = Path(schema_file(project))
+    shown = command("schema", "check", file)
+    if project.document.get("members") is not None:
+        both = Path(project.data), "--members", "FILE", "--schema", file
+        able = next(name for name in METHODS if getattr(METHODS[name], "makes_members", False))
+        ledger = "--ledger", Path(visit.workspace.ledger_name)
+        shown = command("synthesize", *both, "--method", able, "--epsilon", 1, *ledger, "--out", "release/")
+    return Screen("schema.html", {"project": project, "step": "schema", "state": state, "command": shown})
 
 
 def schema_file(project: Project) -> str:
@@ -135,7 +142,10 @@ def _entries(given: object) -> list[Mapping[str, Any]]:
 def _refuse_households(document: Mapping[str, Any]) -> None:
     """Refuse two tables: a run of the studio has one file."""
     if document.get("members") is not None:
-        raise SchemaError("the studio makes one table; households with members are made on the command line: --members")
+        raise SchemaError(
+            "the studio makes one table, and this schema has two, households and their members: make both with the "
+            "command at the foot of this page, or describe one of the two files by itself"
+        )
 
 
 def report(workspace: Workspace, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,6 +169,8 @@ def report(workspace: Workspace, document: Mapping[str, Any]) -> dict[str, Any]:
 def _column(workspace: Workspace, field: Mapping[str, Any], relation: object) -> dict[str, Any]:
     name = str(field.get("name") or "")
     try:
+        if not field.get("type"):
+            raise SchemaError("choose its type")
         attribute = _read(workspace, {**_ALONE, "fields": [field]}).attributes[0]
         if not attribute.domain.total and relation != "add-remove":
             raise SchemaError("say where a value outside the list goes: other, or missing")

@@ -116,7 +116,9 @@ def _visit(request: Request, body: Mapping[str, Any]) -> Visit:
 
 
 def _refused(request: Request, error: DipsmithError) -> Response:
-    why, status = str(error), 400 if isinstance(error, UsageError | InputError) else 422
+    # Files are named as the pages name them, within the workspace.
+    why = str(error).replace(f"{request.app.state.workspace.folder}/", "")
+    status = 400 if isinstance(error, UsageError | InputError) else 422
     status = 409 if isinstance(error, BudgetError) else status
     if request.url.path.startswith("/api/"):
         # A refusal that a person may overrule says by which field.

@@ -167,7 +167,7 @@ def _in_panels(points: Points) -> str:
 def _verdict(each: Sequence[tuple[Findings, Points]]) -> str:
     """The finding of a panel in a few words."""
     if len(each) > 1:
-        return ", ".join(f"{f.name} {decimal(p.correlation, 3)}" for f, p in each)
+        return "correlation " + ", ".join(f"{decimal(p.correlation, 3)} ({f.name})" for f, p in each)
     p = each[0][1]
     shrunk = f", shrunk to {p.slope:.0%}" if p.slope < ATTENUATED else ""
     return f"correlation {decimal(p.correlation, 3)}{shrunk}"

@@ -7,6 +7,8 @@ const BARS = 24, LOW = 20;
 // Bars of errors have one scale, whatever is planned: they move with the amount.
 const FULL = 0.25;
 const Z = 1.96;
+// A share has 100 points; noise beyond that has no size worth telling.
+const within = (sd) => (Z * sd > 1 ? '> 100' : number(100 * Z * sd));
 const HOW = { measured: 'it is part of a table that will be measured', 'at most': 'the same, and other tables will tell more', 'if chosen': 'only if the method decides to measure it, otherwise it is what the model makes of others' };
 
 function draw(tag, attributes) {
@@ -17,7 +19,7 @@ function draw(tag, attributes) {
 
 function whiskers(column) {
   const count = Math.min(column.levels, BARS), step = 150 / count, reach = LOW * Z * column.share_sd * column.levels;
-  const svg = draw('svg', { class: 'whiskers', viewBox: '0 0 150 48', role: 'img', 'aria-label': `each of ${column.levels} levels is uncertain by ${number(100 * Z * column.share_sd)} points` });
+  const svg = draw('svg', { class: 'whiskers', viewBox: '0 0 150 48', role: 'img', 'aria-label': `each of ${column.levels} levels is uncertain by ${within(column.share_sd)} points` });
   for (let i = 0; i < count; i += 1) {
     const x = i * step, up = Math.max(1, 46 - LOW - reach), down = Math.min(46, 46 - LOW + reach);
     svg.append(draw('rect', { x: x + 0.1 * step, y: 46 - LOW, width: 0.8 * step, height: LOW }), draw('path', { d: `M${x + step / 2} ${up}V${down}${46 - LOW - reach > 1 ? `M${x + 0.3 * step} ${up}h${0.4 * step}` : ''}` }));
@@ -42,7 +44,7 @@ export function columns(found, names) {
   if (listed.length) {
     parts.push(table([['column', false], ['levels', true], ['', false], ['each share, points', true], ['± points', true], ['rows that move, %', true], ['', false]], listed.map((c) => {
       const equal = 1 / c.levels;
-      return [c.marginal[0], number(c.levels), whiskers(c), number(100 * equal), number(100 * Z * c.share_sd), number(100 * c.tvd), Z * c.share_sd > equal ? 'too noisy for rare levels' : c.how];
+      return [c.marginal[0], number(c.levels), whiskers(c), number(100 * equal), within(c.share_sd), number(100 * c.tvd), Z * c.share_sd > equal ? 'too noisy for rare levels' : c.how];
     }), `Single columns${rest(group)}`));
   }
   el('columns').replaceChildren(...parts);
@@ -56,8 +58,8 @@ export function pairs(found) {
   }
   const group = found.errors['2'];
   if (group.worst.length) {
-    parts.push(table([['pair', false], ['cells', true], ['± share, points', true], ['rows that move, %', true], ['', false], ['', false]],
-      group.worst.map((e) => [e.marginal.join(' × '), number(e.cells), number(100 * e.share_sd), number(100 * e.tvd), bar(e.tvd / FULL, `${number(100 * e.tvd)} points`), e.how]),
+    parts.push(table([['pair', false], ['cells', true], ['± points', true], ['rows that move, %', true], ['', false], ['', false]],
+      group.worst.map((e) => [e.marginal.join(' × '), number(e.cells), within(e.share_sd), number(100 * e.tvd), bar(e.tvd / FULL, `${number(100 * e.tvd)} points`), e.how]),
       `Pairs, the worst first; a full bar is ${100 * FULL} % or more${rest(group)}`));
   } else if (group.unknown.length) parts.push(node('p', { class: 'soft' }, `Pairs: ${rest(group).slice(2)}.`));
   const words = new Set([...found.errors['1'].worst, ...group.worst].map((e) => e.how));

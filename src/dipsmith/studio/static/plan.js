@@ -132,7 +132,7 @@ function forecasts(found) {
 function refuse(error, place = 'sentence') {
   last = null;
   el('outcome').hidden = true;
-  for (const id of ['suggestion', 'files-says', 'analyses-says', 'command', 'sentence', 'amount-says', 'rows-says']) el(id).textContent = '';
+  for (const id of ['suggestion', 'hopeless', 'files-says', 'analyses-says', 'command', 'sentence', 'amount-says', 'rows-says']) el(id).textContent = '';
   el(place).textContent = `${error.message.replace(/^./, (c) => c.toUpperCase()).replace(/\.?$/, '.')}`;
   el(place).classList.add('error');
   explore(null);
@@ -151,6 +151,8 @@ function tell(found) {
   last = { ...found, amount: choices.amount };
   el('sentence').textContent = found.spending.sentence;
   el('sentence').classList.toggle('error', !found.spending.allowed);
+  const hopeless = found.warnings.filter((w) => w.includes('hopeless')).length;
+  el('hopeless').textContent = hopeless ? `Hopeless at this amount: ${hopeless === 1 ? 'one table that will be asked for drowns' : `${hopeless} of the tables that will be asked for drown`} in noise. The notes at the end say which, and what would help.` : '';
   el('suggestion').textContent = found.suggestion.method === choices.method ? `Suggested, and chosen: ${found.suggestion.reason}.` : `Suggested: ${found.suggestion.method} — ${found.suggestion.reason}.`;
   el('files-says').textContent = found.files ? `${found.files}.` : '';
   forecasts(found.analyses);

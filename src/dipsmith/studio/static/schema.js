@@ -104,6 +104,8 @@ function show() {
 function bulk() {
   for (const name of chosen) if (!field(name)) chosen.delete(name);
   el('bulk').hidden = chosen.size === 0;
+  // What was said of one selection is not said of the next.
+  if (!chosen.size) for (const field of el('bulk').querySelectorAll('input, select')) field.value = '';
   el('bulk-count').textContent = `${chosen.size} selected:`;
   el('all').checked = chosen.size > 0 && shown().every((f) => chosen.has(f.name));
 }
@@ -129,12 +131,15 @@ el('bulk-apply').addEventListener('click', () => {
   if (current) edit(current);
 });
 el('dropped').addEventListener('click', (event) => {
-  const name = event.target.dataset.take;
-  if (!name) return;
-  draft.fields.push({ name, role: 'private' });
-  draft.fields.sort((a, b) => held.columns.indexOf(a.name) - held.columns.indexOf(b.name));
+  if (!event.target.dataset.take) return;
+  take(event.target.dataset.take);
   changed(false);
 });
+
+function take(name) {
+  draft.fields.push({ name, role: 'private' });
+  draft.fields.sort((a, b) => held.columns.indexOf(a.name) - held.columns.indexOf(b.name));
+}
 
 function drop(names) {
   draft.fields = draft.fields.filter((f) => !names.includes(f.name));
@@ -221,10 +226,12 @@ function edit(name) {
     el('f-ordered').checked = String(f.ordered) === 'true';
     el('f-low').value = f.minimum ?? '';
     el('f-high').value = f.maximum ?? '';
-    const cut = Object.keys(f.bins || {}).find((k) => k !== 'labels') || '';
+    const cut = ['width', 'count', 'round', 'edges'].find((k) => f.bins?.[k] !== undefined) || '';
     el('f-cut').value = cut;
     el('f-cut-at').value = cut ? [].concat(f.bins[cut]).join(', ') : '';
     el('f-missing').checked = String(f.missing) === 'true';
+    el('f-fixed').checked = String(f.fixed) === 'true';
+    el('f-fixed-box').hidden = typeof draft.unit !== 'object';
     others(f);
     panels(kindOf(f));
   }
@@ -233,7 +240,7 @@ function edit(name) {
 
 function verdictOf() {
   const told = current ? verdict(current) : null;
-  el('f-says').textContent = told ? (told.error ? `Missing: ${told.error}.` : `${told.says}: ${number(told.levels)} levels.`) : '';
+  el('f-says').textContent = told ? (told.error ? `Not yet complete: ${told.error}.` : `${told.says}: ${number(told.levels)} levels.`) : '';
   el('f-says').classList.toggle('error', Boolean(told?.error));
 }
 
@@ -269,6 +276,7 @@ el('field').addEventListener('input', (event) => {
   put(f, 'role', el('f-role').value);
   put(f, 'title', el('f-title').value);
   put(f, 'missing', el('f-missing').checked);
+  put(f, 'fixed', el('f-fixed').checked);
   if (kindOf(f) === 'codes' || (f.type === 'integer' && el('f-kind').value === 'codes')) {
     put(f, 'ordered', el('f-ordered').checked);
     put(f, 'other', el('f-other').value);
@@ -277,7 +285,7 @@ el('field').addEventListener('input', (event) => {
     put(f, 'minimum', el('f-low').value.trim());
     put(f, 'maximum', el('f-high').value.trim());
     const at = el('f-cut-at').value.trim(), cut = el('f-cut').value;
-    put(f, 'bins', cut && at ? { [cut]: cut === 'edges' ? at.split(/[,;\s]+/) : at } : null);
+    if (id.startsWith('f-cut')) put(f, 'bins', cut && at ? { [cut]: cut === 'edges' ? at.split(/[,;\s]+/) : at } : null);
   }
   changed();
 });
@@ -300,17 +308,21 @@ function terms_() {
   const options = (list, value, none) => [node('option', { value: '' }, none), ...list.map((c) => node('option', { value: c, selected: c === value }, c))];
   if (document.activeElement !== el('unit-column')) el('unit-column').replaceChildren(...options(held.columns, unit?.column, 'choose …'));
   if (document.activeElement !== el('unit-per')) el('unit-per').replaceChildren(...options(outside, unit?.per, 'all time'));
+  if (document.activeElement !== el('unit-order')) el('unit-order').replaceChildren(...options(outside, unit?.order, 'no order'));
   if (document.activeElement !== el('unit-rows')) el('unit-rows').value = unit?.max_rows || 1;
 }
 document.querySelector('.terms').addEventListener('change', (event) => {
+  const before = draft.unit?.column;
   if (event.target.name === 'neighbours') draft.neighbours = event.target.value;
   else if (event.target.name === 'unit' && event.target.value === 'row') draft.unit = 'row';
   else {
     const column = el('unit-column').value || held.columns.find((c) => /(^|_)id$/i.test(c)) || held.columns[0];
-    draft.unit = { column, max_rows: el('unit-rows').value || '1', ...(el('unit-per').value ? { per: el('unit-per').value } : {}) };
+    draft.unit = { column, max_rows: el('unit-rows').value || '1', ...(el('unit-per').value ? { per: el('unit-per').value } : {}), ...(el('unit-order').value ? { order: el('unit-order').value } : {}), ...(draft.unit?.link ? { link: draft.unit.link } : {}) };
     draft.fields = draft.fields.filter((f) => f.name !== column);
     drawn.delete(column);
   }
+  // A column that no longer tells units apart is one to describe again.
+  if (before && before !== draft.unit?.column && held.columns.includes(before) && !field(before)) take(before);
   if (current) edit(field(current) ? current : null);
   changed(false);
 });
@@ -325,6 +337,7 @@ el('yaml-file').addEventListener('change', async () => {
     drawn.clear(); chosen.clear();
     edit(null);
     await save();
+    if (draft.members) { location.reload(); return; }
     say(`Read ${draft.fields.length} columns from ${file.name}.`);
   } catch (error) { complain(error); }
 });
