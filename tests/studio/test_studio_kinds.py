@@ -8,6 +8,7 @@ import pytest
 from test_studio_browser import fresh, serious
 
 from dipsmith.examples import households, personnel
+from dipsmith.schema.markup import render
 from dipsmith.synthesis.release import Release
 
 WEIGHTED = """
@@ -94,7 +95,11 @@ def test_households_are_refused_where_their_schema_was_chosen(shared, visit):
     page = visit()
     fresh(shared, page)
     page.goto(f"{shared.origin}/p/{made}/schema")
-    file = {"name": "homes.yaml", "mimeType": "application/yaml", "buffer": households.schema().to_yaml().encode()}
+    file = {
+        "name": "homes.yaml",
+        "mimeType": "application/yaml",
+        "buffer": render(households.schema().to_dict()).encode(),
+    }
     page.set_input_files("#yaml-file", file)
     page.wait_for_selector("#progress:has-text('this schema has two, households and their members')")
     page.wait_for_selector("#command:has-text('--members FILE')")

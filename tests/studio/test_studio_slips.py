@@ -100,6 +100,8 @@ def test_a_refused_choice_shows_nothing_of_the_one_before(shared, visit):
     page.wait_for_selector("#amount-says:has-text('must be a number above 0')")
     assert page.inner_text("#sentence") == ""
     assert page.is_hidden("#outcome")
+    assert page.is_hidden("#onward"), "nobody goes on with the choice before"
+    assert "= 0 " not in page.inner_text("#figures")
     assert page.inner_text("#command") == ""
     page.fill("#amount", "0.5")
     page.wait_for_selector("#stages td:visible")

@@ -82,6 +82,12 @@ def test_joint_proportions_sum_to_the_number_of_other_columns(pair):
     assert (np.diff(top.authentic) <= 0).all()
 
 
+def test_no_two_points_of_a_panel_have_the_same_label(pair):
+    tables = Crosstabs(pair)
+    for points in (p_slopes(tables), correlations(tables), joint_proportions(tables), logistic_panel(pair).points):
+        assert len(set(points.labels)) == len(points.labels) > 0
+
+
 def test_attenuation_shows_as_a_slope_below_one(pair):
     panel = logistic_panel(pair)
     assert panel.target == "x2"

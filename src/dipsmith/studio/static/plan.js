@@ -58,7 +58,8 @@ function sketch() {
   const piece = document.querySelector('.budget .planned');
   const same = held.currency === (choices.currency === 'epsilon' ? 'epsilon' : 'rho');
   // What the grant's currency cannot express has no price: it is told as it was asked for, not as nothing.
-  const price = same && choices.currency !== 'approx' ? Number(choices.amount) * 1e12 : last?.spending.units ?? null;
+  const known = Number(choices.amount) > 0;
+  const price = same && choices.currency !== 'approx' && known ? Number(choices.amount) * 1e12 : last?.spending.units ?? null;
   const units = price || 0;
   const from = Number(piece.dataset.from);
   const width = held.granted_units ? 1000 * units / held.granted_units : 0;
@@ -66,7 +67,8 @@ function sketch() {
   piece.setAttribute('width', Math.max(0, Math.min(width, 1000 - from)).toFixed(2));
   const left = (held.remaining_units - units) / 1e12;
   const sign = held.currency === 'rho' ? 'ρ' : 'ε';
-  el('figures').replaceChildren(...(held.currency ? [node('span', {}, node('b', {}, price === null ? `${mark[choices.currency]} = ${choices.amount}` : `${sign} = ${Number((units / 1e12).toPrecision(6))}`), ' this run'), node('span', {}, price === null ? (last ? `cannot be paid from a grant in ${sign}` : '…') : left < 0 ? `${Number((-left).toPrecision(6))} more than is left` : `${Number(left.toPrecision(6))} would remain`), node('span', {}, `${held.granted_units / 1e12} granted`)] : [node('span', { class: 'soft' }, 'no grant yet')]));
+  if (held.currency && !known) el('figures').replaceChildren(node('span', {}, `${sign} = ${held.remaining_units / 1e12} is left`), node('span', {}, `${held.granted_units / 1e12} granted`));
+  else el('figures').replaceChildren(...(held.currency ? [node('span', {}, node('b', {}, price === null ? `${mark[choices.currency]} = ${choices.amount}` : `${sign} = ${Number((units / 1e12).toPrecision(6))}`), ' this run'), node('span', {}, price === null ? (last ? `cannot be paid from a grant in ${sign}` : '…') : left < 0 ? `${Number((-left).toPrecision(6))} more than is left` : `${Number(left.toPrecision(6))} would remain`), node('span', {}, `${held.granted_units / 1e12} granted`)] : [node('span', { class: 'soft' }, 'no grant yet')]));
   if (last) stages(Number(choices.amount) / (Number(last.amount) || 1));
 }
 
@@ -89,7 +91,11 @@ function odds(epsilon) {
 
 function meaning() {
   const rho = choices.currency === 'rho', epsilon = rho ? last?.meaning.epsilon : Number(choices.amount);
-  if (!(epsilon > 0)) { el('odds').textContent = el('before').textContent = ''; return; }
+  if (!(epsilon > 0)) {
+    el('odds').textContent = el('before').textContent = '';
+    for (const row of document.querySelectorAll('.odds tr.near')) row.classList.remove('near');
+    return;
+  }
   const but = choices.currency === 'epsilon' ? '' : `, but for a chance of ${rho ? held.delta : choices.delta}`;
   el('odds').replaceChildren(`Whoever would bet 50:50 ${held.bet} can reach at most `, node('b', {}, odds(epsilon)), `${but}, whatever else is known${rho ? ` (ε = ${number(epsilon)})` : ''}.`, bar(1 / (1 + Math.exp(-epsilon)), `${odds(epsilon)} of 100`));
   const exact = held.currency === 'epsilon' && choices.currency === 'epsilon';
@@ -131,7 +137,7 @@ function forecasts(found) {
 // Nothing of the plan before stays beside a choice that was refused.
 function refuse(error, place = 'sentence') {
   last = null;
-  el('outcome').hidden = true;
+  el('outcome').hidden = el('onward').hidden = true;
   for (const id of ['suggestion', 'hopeless', 'files-says', 'analyses-says', 'command', 'sentence', 'amount-says', 'rows-says']) el(id).textContent = '';
   el(place).textContent = `${error.message.replace(/^./, (c) => c.toUpperCase()).replace(/\.?$/, '.')}`;
   el(place).classList.add('error');
@@ -147,7 +153,7 @@ function explore(found) {
 }
 
 function tell(found) {
-  el('outcome').hidden = false;
+  el('outcome').hidden = el('onward').hidden = false;
   last = { ...found, amount: choices.amount };
   el('sentence').textContent = found.spending.sentence;
   el('sentence').classList.toggle('error', !found.spending.allowed);
