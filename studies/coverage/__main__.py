@@ -3,7 +3,8 @@
 Every table is drawn from a known population, released, and analysed as a researcher would analyse it; a 95 % interval
 should hold the population's value 95 times in 100, or be refused. Results are written after every piece, and what they
 hold is not run again, so that the study can be done in several goes. Parts: methods, fresh, formulas,
-personnel, large, rules, path, sets, independence; real rows are a command of their own (`studies.coverage.adult`).
+personnel, large, rules, path, sets, independence; real rows (`studies.coverage.adult`) and learned bins
+(`studies.coverage.learned`) are commands of their own.
 `--tell` runs nothing and writes the page.
 """
 

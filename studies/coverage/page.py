@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from studies.coverage import adult, formulas, lines, methods_page, personnel, tally
+from studies.coverage import adult, formulas, learned, lines, methods_page, personnel, tally
 from studies.coverage.independence import KINDS as TESTS
 from studies.coverage.lines import Line
 from studies.coverage.methods_page import share
@@ -93,6 +93,8 @@ def page() -> str:
         parts.append(personnel.tell_large(large))
     if coefficients := adult.read():
         parts.append(adult.tell(coefficients))
+    if runs := learned.read():
+        parts.append(learned.tell(runs))
     return wrap("\n".join([*parts, *_rules(lines.read())]))
 
 

@@ -23,7 +23,7 @@ def schema(relation="replace", **more):
             "fields": [
                 {"name": "region", "type": "string", "enum": ["n", "e", "s"], "other": "n"},
                 {"name": "employed", "type": "string", "enum": ["no", "yes"], "other": "no"},
-                {"name": "pay", "type": "number", "minimum": 0, "maximum": 100, "bins": {"width": 20}},
+                {"name": "pay", "type": "integer", "minimum": 0, "maximum": 4},
                 {"name": "w", "type": "number", "minimum": 1, "maximum": 40, "role": "weight"},
             ],
         }
@@ -38,7 +38,7 @@ def survey(rows=ROWS, seed=0):
     east = region == "e"
     weight = np.round(np.exp(random.normal(1.2, 0.4, rows)) * np.where(east, 3, 1), 2).clip(1, 40)
     works = random.random(rows) < np.where(east, 0.4, 0.7)
-    pay = (30 + 30 * works + random.normal(0, 10, rows)).clip(0, 100)
+    pay = (30 + 30 * works + random.normal(0, 10, rows)).clip(0, 99) // 20
     return pa.table({"region": region, "employed": np.where(works, "yes", "no"), "pay": pay, "w": weight})
 
 

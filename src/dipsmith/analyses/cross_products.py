@@ -19,6 +19,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dipsmith.analyses.agreed_tables import Float, Names
+from dipsmith.analyses.bin_doubt import Values
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import midpoints
 from dipsmith.regression.arithmetic import Category, evaluate
@@ -62,18 +63,36 @@ class CrossProducts:
     @classmethod
     def of(cls, formula: RegressionFormula, schema: Schema) -> CrossProducts:
         """Read a formula against the public levels of its columns."""
-        blocks = cls.terms_alone(formula, schema).blocks
-        tables, sums = {}, {}
+        return cls.terms_alone(formula, schema)._with_sums(schema, {})
+
+    def placed(self, schema: Schema, values: Values) -> CrossProducts:
+        """The same with other numbers for the codes of some columns."""
+        moved = self.placed_terms(schema, values)
+        alike = [not set(values) & set(block.attributes) for block in self.blocks]
+        return moved._with_sums(schema, {pair: s for pair, s in self.sums.items() if alike[pair[0]] and alike[pair[1]]})
+
+    def placed_terms(self, schema: Schema, values: Values) -> CrossProducts:
+        """The terms with other numbers for codes, shifted and scaled as these are."""
+        moved = self.terms_alone(self.formula, schema, values).blocks
+        alike = [
+            Block(m.attributes, m.names, (m.columns * m.scale + m.shift - b.shift) / b.scale, b.shift, b.scale)
+            for b, m in zip(self.blocks, moved, strict=True)
+        ]
+        return CrossProducts(self.formula, tuple(alike), {}, {})
+
+    def _with_sums(self, schema: Schema, known: Mapping[tuple[int, int], scipy.sparse.csr_matrix]) -> CrossProducts:
+        blocks, tables, sums = self.blocks, {}, dict(known)
         for i, j in combinations_with_replacement(range(len(blocks)), 2):
             names = tuple(n for n in schema.names if n in {*blocks[i].attributes, *blocks[j].attributes})
             tables[i, j] = names
-            sums[i, j] = _products(_on(blocks[i], names, schema), _on(blocks[j], names, schema))
-        return cls(formula, blocks, tables, sums)
+            if (i, j) not in sums:
+                sums[i, j] = _products(_on(blocks[i], names, schema), _on(blocks[j], names, schema))
+        return CrossProducts(self.formula, blocks, tables, sums)
 
     @classmethod
-    def terms_alone(cls, formula: RegressionFormula, schema: Schema) -> CrossProducts:
-        """The terms without their cross-products."""
-        blocks = (*_terms(formula, schema), _response(formula, schema))
+    def terms_alone(cls, formula: RegressionFormula, schema: Schema, values: Values | None = None) -> CrossProducts:
+        """The terms without their cross-products; `values` are numbers for the codes of some columns, else their middles."""
+        blocks = (*_terms(formula, schema, values or {}), _response(formula, schema, values or {}))
         wide = sum(len(b.names) for b in blocks) - 1
         if wide > MOST_COLUMNS:
             raise UsageError(
@@ -137,12 +156,14 @@ def level_values(attribute: Attribute) -> Float | Category:
     return Category(np.arange(domain.size), domain.labels)
 
 
-def _columns(formula: RegressionFormula, schema: Schema, names: Sequence[str]) -> dict[str, Float | Category]:
+def _columns(
+    formula: RegressionFormula, schema: Schema, names: Sequence[str], given: Values
+) -> dict[str, Float | Category]:
     """Columns on the grid of all combinations of their levels, the last varying fastest."""
     grid = _grid(schema, names)
     found: dict[str, Float | Category] = {}
     for name, codes in zip(names, grid, strict=True):
-        values = level_values(schema[name])
+        values = given[name] if name in given else level_values(schema[name])
         if name in formula.factors and not isinstance(values, Category):
             if isinstance(schema[name].domain, Bins):
                 raise UsageError(
@@ -154,8 +175,8 @@ def _columns(formula: RegressionFormula, schema: Schema, names: Sequence[str]) -
     return found
 
 
-def _terms(formula: RegressionFormula, schema: Schema) -> list[Block]:
-    all_columns = {n: c for name in formula.columns for n, c in _columns(formula, schema, [name]).items()}
+def _terms(formula: RegressionFormula, schema: Schema, given: Values) -> list[Block]:
+    all_columns = {n: c for name in formula.columns for n, c in _columns(formula, schema, [name], given).items()}
     _, categories = split_factors(formula.terms, all_columns)
     constant = bool(formula.fixed) or any(not term.factors for term in formula.terms)
     blocks = []
@@ -163,7 +184,7 @@ def _terms(formula: RegressionFormula, schema: Schema) -> list[Block]:
         if not coded and formula.fixed:
             continue
         names = columns_of([c.factor for c in coded])
-        values = _values(formula, schema, coded, names, categories)
+        values = _values(formula, schema, coded, names, categories, given)
         block = Block(names, tuple(column_names(coded, categories)), values)
         alone = len(coded) == 1 and coded[0].factor not in categories
         blocks.append(_centre(block) if alone and constant else block)
@@ -180,9 +201,10 @@ def _values(
     coded: Sequence[CodedFactor],
     names: Names,
     categories: Mapping[Factor, Category],
+    given: Values,
 ) -> Float:
     """The columns of a product on the grid of its attributes, the first factor's levels changing fastest."""
-    columns = _columns(formula, schema, names)
+    columns = _columns(formula, schema, names, given)
     cells = prod(schema[n].size for n in names)
     each = []
     for c in coded:
@@ -198,10 +220,10 @@ def _values(
     return np.array(found, np.float64).T
 
 
-def _response(formula: RegressionFormula, schema: Schema) -> Block:
+def _response(formula: RegressionFormula, schema: Schema, given: Values) -> Block:
     node = formula.response
     names = columns_of([node])
-    columns = _columns(formula, schema, names)
+    columns = _columns(formula, schema, names, given)
     column = columns[node.name] if isinstance(node, Column) else None
     if isinstance(column, Category):
         if len(column.levels) != 2:

@@ -13,21 +13,23 @@ Rows are the distinct public rows of the table, each with how often it counts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dipsmith.analyses.bin_doubt import Values
 from dipsmith.errors import UsageError
-from dipsmith.estimation.answers import bins_note
+from dipsmith.estimation.answers import midpoints
 from dipsmith.regression.arithmetic import Category, Columns, evaluate
 from dipsmith.regression.formula import Factor, RegressionFormula, category_of
 from dipsmith.regression.matrix import INTERCEPT, CodedFactor, code_terms, column_names, split_factors
 from dipsmith.regression.model_frame import Levels, levels_of, number_combinations, number_groups, read_columns
 from dipsmith.schema import Attribute, Bins, Marginal, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.schema.bins import DAY
 from dipsmith.schema.formula.tree import Column, Node, nodes, spell
 from dipsmith.schema.formula.words import abridge
 
@@ -98,7 +100,12 @@ class Design:
     response: PrivateTerm | None
     names: tuple[str, ...]
     sizes: Mapping[str, int]
-    notes: tuple[str, ...] = ()
+    maker: _Maker
+
+    def placed(self, values: Values) -> Design:
+        """The same with other numbers for the labels of some private columns."""
+        maker = replace(self.maker, given=values)
+        return replace(self, terms=tuple(maker.split()[1]), response=maker.response()[1])
 
     @property
     def private(self) -> tuple[PrivateTerm, ...]:
@@ -161,7 +168,7 @@ def design_of(analysis: PlannedAnalysis, schema: Schema, table: pa.Table, often:
         response,
         names,
         {n: schema[n].size for n in private},
-        tuple(maker.notes),
+        maker,
     )
 
 
@@ -188,17 +195,15 @@ def _require_room(
                 )
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class _Maker:
-    """Takes the terms of one formula apart."""
+    """Takes the terms of one formula apart; `given` are other numbers than the middles of bins."""
 
     schema: Schema
     formula: RegressionFormula
     columns: Columns
     rows: int
-
-    def __post_init__(self) -> None:
-        self.notes: list[str] = []
+    given: Values = field(default_factory=dict)
 
     def private_columns(self, node: Node) -> tuple[str, ...]:
         """The private columns of a part of the formula; refuses parts that mix private and public ones."""
@@ -233,9 +238,8 @@ class _Maker:
         """The number that each label of a private column stands for."""
         domain = attribute.domain
         if isinstance(domain, Bins):
-            self.notes.append(bins_note(attribute.name, domain))
-            last = domain.cuts[1:] - int(domain.whole)
-            return np.asarray((domain.cuts[:-1] + last) / 2)
+            middle = midpoints(domain) / (DAY if domain.scale == "datetime" else 1)
+            return self.given.get(attribute.name, middle)
         if attribute.type == "boolean":
             return np.array([0.0, 1.0])
         return np.array([float(v) for v in domain.labels])

@@ -15,7 +15,7 @@ Reads noisy sums and public rows: post-processing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -23,6 +23,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from dipsmith.analyses.bin_doubt import ColumnDoubt, Refusal, Values, binned_numbers, widening
 from dipsmith.analyses.design import Float
 from dipsmith.analyses.noisy_sums import Bought, NoisySums
 from dipsmith.analyses.prior import FLOOR, Prior
@@ -35,6 +36,9 @@ from dipsmith.regression.least_squares import independent
 DRAWS, DECIDE = 1000, 100
 """Draws of the noise: its standard deviation is then known to 3 %. The first of them decide which coefficients are told, so
 that who only wants to know that draws no more."""
+
+FEW_DRAWS = 40
+"""Draws for the bias of products of noise alone, where coefficients are wanted without intervals."""
 
 AT_A_TIME = 4_000_000
 """Numbers of one batch of draws."""
@@ -53,6 +57,18 @@ class DirectEstimate:
     rows: int
     private: int
     notes: tuple[str, ...] = ()
+    doubt: Float | None = None
+    refusal: Refusal | None = None
+
+    def doubted(self, doubts: Sequence[ColumnDoubt]) -> DirectEstimate:
+        """With intervals that allow for bins, or told nothing where the doubt is too large."""
+        errors = np.sqrt(np.diag(self.covariance))
+        factor, notes, refusal = widening(self.names, errors, doubts)
+        if refusal is not None:
+            nothing = np.full_like(self.covariance, np.nan)
+            return replace(self, covariance=nothing, refusal=refusal)
+        wider = self.covariance * np.outer(factor, factor)
+        return replace(self, covariance=wider, doubt=(factor - 1) * errors, notes=(*self.notes, *notes))
 
 
 class KnownSums(Protocol):
@@ -82,6 +98,25 @@ def estimate_from(
 
     A forecast has sums of labels that depend on nothing, and says what is `assumed` of them: what to add to A, and effects.
     """
+    found = _solved(layout, sums, draws, seed, assumed)
+    return found if assumed is not None else found.doubted(_doubts(layout, sums, seed))
+
+
+def _doubts(layout: Layout, sums: KnownSums, seed: int) -> tuple[ColumnDoubt, ...]:
+    """How far coefficients may be off because private numbers are known in bins."""
+
+    def solve(*placements: Values) -> Float:
+        each = [_solved(layout.placed(values), sums, FEW_DRAWS, seed).values for values in placements or ({},)]
+        return np.asarray(np.mean(each, axis=0))
+
+    numbers = binned_numbers(layout.design.formula, layout.design.maker.schema)
+    middles = solve() if numbers else np.zeros(0)
+    return tuple(b.doubt(solve, middles, np.zeros(0), 1.0) for b in numbers)
+
+
+def _solved(
+    layout: Layout, sums: KnownSums, draws: int, seed: int, assumed: tuple[Float, Float] | None = None
+) -> DirectEstimate:
     agreed = sums.measured()
     random = generator(seed)
     if is_logistic(layout):
@@ -217,12 +252,13 @@ class _Solution:
         scattered = np.cov(again, rowvar=False) * np.outer(
             *(2 * [np.divide(sd, raw, out=np.zeros_like(sd), where=raw > 0)])
         )
-        covariance, notes = sampling + scattered, layout.design.notes
+        covariance = sampling + scattered
+        notes: tuple[str, ...] = ()
         if self.swamped.any():
             # Public coefficients are what is left once the private ones are taken off: these must be told first.
             hidden = np.flatnonzero(np.concatenate([np.ones(len(GA), dtype=bool), self.swamped]))
             covariance[hidden, :] = covariance[:, hidden] = np.nan
-            notes = (*notes, "Not told: what noise hides at this budget; ask for a larger one, or for coarser labels.")
+            notes = ("Not told: what noise hides at this budget; ask for a larger one, or for coarser labels.",)
         return _reported(layout, self.whole, covariance, scattered, float(np.sqrt(sigma2)), df, q, notes)
 
 
@@ -269,7 +305,7 @@ def _logistic(layout: Layout, sums: KnownSums, goal: Float, draws: int, random: 
         beta = beta + step / max(1.0, float(np.abs(step).max(initial=0.0)) / 2)
         if np.abs(step).max(initial=0.0) < 1e-10:
             break
-    notes = list(layout.design.notes)
+    notes: list[str] = []
     inverse = scipy.linalg.pinvh(information)
     again = _draws(layout, sums, draws, random)
     noise = np.cov(np.concatenate([E[:, keep, -1] for E, _, _ in again]), rowvar=False)

@@ -6,7 +6,7 @@ counts in their place, negative ones too, the equation still has mean 0 at the t
 as it was measured, and its variance is that of sampling, J⁻¹ with J = X′np(1 − p)X, plus that of the noise, found by drawing
 the noise of the table again and taking one step of Newton's. Where the noise outweighs J there is no estimate.
 
-Numbers that are known in bins stand for the middle of their bin.
+Numbers that are known in bins stand for the middle of their bin, and what that may do widens or refuses (`bin_doubt`).
 
 Privacy
 -------
@@ -22,6 +22,7 @@ import numpy as np
 import scipy
 
 from dipsmith.analyses.agreed_tables import AgreedTables, Float, NoisyMarginal
+from dipsmith.analyses.bin_doubt import ColumnDoubt, Values, binned_numbers
 from dipsmith.analyses.cross_products import CrossProducts
 from dipsmith.analyses.direct import DECIDE, DRAWS, DirectEstimate, batches
 from dipsmith.analyses.pairs import estimate_from_tables
@@ -104,7 +105,28 @@ def odds_from_tables(
         round(float(n.sum())),
         len(kept),
     )
-    return Result.of(formula.text, "logistic", None, found)
+    return Result.of(formula.text, "logistic", None, found.doubted(_doubts(terms, schema, names, n, solved)))
+
+
+def _doubts(
+    terms: CrossProducts, schema: Schema, names: tuple[str, ...], n: Float, start: Float
+) -> tuple[ColumnDoubt, ...]:
+    """How far coefficients may be off because numbers are known in bins."""
+    kept = [i for i, name in enumerate(terms.names) if not name.startswith("|")]
+
+    def solve(*placements: Values) -> Float:
+        moved = [terms.placed_terms(schema, values).columns_on(names, schema) for values in placements or ({},)]
+        columns, rows = np.concatenate(moved), np.tile(n, len(moved)) / len(moved)
+        found = _solve(columns[:, :-1], columns[:, -1], rows, start)
+        return np.full(len(kept), np.nan) if found is None else (terms.back() @ found)[kept]
+
+    numbers = binned_numbers(terms.formula, schema)
+    middles = solve() if numbers else np.zeros(0)
+    shape = [schema[name].size for name in names]
+    margins = {
+        name: n.reshape(shape).sum(axis=tuple(j for j in range(len(names)) if j != i)) for i, name in enumerate(names)
+    }
+    return tuple(b.doubt(solve, middles, margins[b.name], None) for b in numbers)
 
 
 def estimate_planned(
@@ -137,9 +159,9 @@ def _nothing(formula: RegressionFormula, terms: CrossProducts, n: Float) -> Resu
     return Result.of(formula.text, "logistic", None, found)
 
 
-def _solve(X: Float, y: Float, n: Float) -> Float | None:
+def _solve(X: Float, y: Float, n: Float, start: Float | None = None) -> Float | None:
     """The root of X′n(y − p), by Newton's steps no longer than two on the scale of the odds; None where there is none."""
-    beta = np.zeros(X.shape[1])
+    beta = np.zeros(X.shape[1]) if start is None else start
     for _ in range(STEPS):
         q = scipy.special.expit(X @ beta)
         J = (X * (n * q * (1 - q))[:, None]).T @ X

@@ -7,7 +7,8 @@ cross-products are linear in the noisy counts, so that they have no bias; the va
 plus that of the noise, found by drawing the noise of every table again through the same equations X′(y − Xβ̂). The estimate
 does not depend on any model fitted to the tables, nor on what it carries.
 
-What is estimated is the coefficient of the columns as they are known: numbers by the middles of their bins.
+What is estimated is the coefficient of raw values: a number in bins is taken for the middle of its bin, and what that may do to
+a coefficient widens its interval or refuses it (`bin_doubt`).
 
 A logistic regression is not determined by tables of pairs, and is refused.
 
@@ -20,22 +21,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from dipsmith.analyses.agreed_tables import AgreedTables, Float, Names, NoisyMarginal
+from dipsmith.analyses.bin_doubt import ColumnDoubt, Values, binned_numbers
 from dipsmith.analyses.cross_products import CrossProducts
 from dipsmith.analyses.direct import DECIDE, DRAWS, DirectEstimate, batches
 from dipsmith.analyses.results import Result
 from dipsmith.errors import UsageError
-from dipsmith.estimation.answers import NoisyTable, bins_note
+from dipsmith.estimation.answers import NoisyTable
 from dipsmith.estimation.measured_table import MeasuredTable
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.randomness import generator
 from dipsmith.regression.formula import RegressionFormula
 from dipsmith.regression.least_squares import independent
+from dipsmith.regression.matrix import INTERCEPT
 from dipsmith.regression.tables import columns_of, tables_needed
-from dipsmith.schema import Bins, Schema
+from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.formula.words import abridge
 
@@ -44,9 +48,6 @@ RARE = 4.0
 
 SWAMPED = 0.5
 """Noise on X′X, in units of X′X itself, above which its inverse says nothing."""
-
-VISIBLE = 0.02
-"""Bins whose own variance is more than this share of a column's are said to move its coefficient."""
 
 
 def estimate_from_tables(
@@ -77,7 +78,7 @@ def estimate_from_tables(
     for code in codes:
         sums = _Sums(moments, agreement, wanted, by, code)
         part = None if code is None or analysis.by is None else f"{analysis.by} {schema[analysis.by].labels[code]}"
-        direct = _estimate(sums, _notes(formula, schema, sums), draws, seed)
+        direct = _estimate(sums, schema, draws, seed)
         results.append(Result.of(analysis.text, "least squares", part, direct))
     return tuple(results)
 
@@ -125,17 +126,25 @@ class _Sums:
     by: Names
     code: int | None
 
+    @cached_property
+    def parts(self) -> dict[Names, Float]:
+        """The noisy tables, made to agree."""
+        return self.agreement.measured()
+
     def measured(self) -> Float:
-        return np.asarray(self._assemble(self.agreement.measured())[0])
+        return np.asarray(self._assemble(self.parts)[0])
+
+    def placed(self, moments: CrossProducts) -> Float:
+        """The cross-products as they would be with other numbers for bins."""
+        return np.asarray(moments.assemble({names: self._count(names, self.parts) for names in self.wanted})[0])
 
     def rows(self) -> float:
         """The number of rows of this part."""
-        parts = self.agreement.measured()
-        return float(self._count((), parts)[0])
+        return float(self._count((), self.parts)[0])
 
     def margin(self, name: str) -> Float:
         """How often each code of a column occurs."""
-        return np.asarray(self._count((name,), self.agreement.measured())[0])
+        return np.asarray(self._count((name,), self.parts)[0])
 
     def redraw(self, random: np.random.Generator, draws: int) -> Iterator[Float]:
         size = sum(t.values.size for t in self.agreement.tables) + (len(self.moments.names) + 1) ** 2
@@ -153,8 +162,9 @@ class _Sums:
         return np.asarray(np.take(table, self.code, axis=1 + whole.index(self.by[0])))
 
 
-def _estimate(sums: _Sums, notes: tuple[str, ...], draws: int, seed: int) -> DirectEstimate:
-    M = sums.measured()
+def _estimate(sums: _Sums, schema: Schema, draws: int, seed: int) -> DirectEstimate:
+    M, notes = sums.measured(), _notes(schema)
+    doubts: tuple[ColumnDoubt, ...] = ()
     names = sums.moments.names
     random = generator(seed)
     noise = np.concatenate(list(sums.redraw(random, draws)))
@@ -176,20 +186,54 @@ def _estimate(sums: _Sums, notes: tuple[str, ...], draws: int, seed: int) -> Dir
         sigma = float("nan")
     else:
         beta, total, scattered, sigma2 = solved
-        shift, scale = sums.moments.centred()
-        back = sums.moments.back()[np.ix_(kept, kept)] * scale
-        values[kept] = back @ beta
-        if "Intercept" in names:
-            values[names.index("Intercept")] += shift
+        values, back = _told(sums.moments, kept, beta)
         at = np.ix_(kept, kept)
         covariance[at], noisy[at] = back @ total @ back.T, back @ scattered @ back.T
-        sigma = float(np.sqrt(sigma2)) * scale
+        sigma = float(np.sqrt(sigma2)) * sums.moments.centred()[1]
+        doubts = _doubts(sums, schema, kept, _unexplained(M, names, rows, sigma2))
     chosen = [i for i, n in enumerate(names) if not n.startswith("|")]
     pick = np.ix_(chosen, chosen)
     shown_names = tuple(names[i] for i in chosen)
-    return DirectEstimate(
+    found = DirectEstimate(
         shown_names, values[chosen], covariance[pick], noisy[pick], sigma, df, round(rows), len(chosen), notes
     )
+    return found.doubted([ColumnDoubt(d.name, d.width[chosen], d.tail[chosen]) for d in doubts])
+
+
+def _told(moments: CrossProducts, kept: np.ndarray, beta: Float) -> tuple[Float, Float]:
+    """The coefficients that the formula means, and how they follow from those of shifted and scaled columns."""
+    shift, scale = moments.centred()
+    back = moments.back()[np.ix_(kept, kept)] * scale
+    values = np.full(len(moments.names), np.nan)
+    values[kept] = back @ beta
+    if INTERCEPT in moments.names:
+        values[moments.names.index(INTERCEPT)] += shift
+    return values, back
+
+
+def _doubts(sums: _Sums, schema: Schema, kept: np.ndarray, unexplained: float) -> tuple[ColumnDoubt, ...]:
+    """How far coefficients may be off because numbers are known in bins."""
+
+    def solve(*placements: Values) -> Float:
+        M = np.mean([sums.placed(sums.moments.placed(schema, values)) for values in placements or ({},)], axis=0)
+        X, y = M[np.ix_(kept, kept)], M[kept, -1]
+        size = np.sqrt(np.maximum(np.diag(X), 1e-300))
+        beta = np.linalg.lstsq(X / np.outer(size, size), y / size, rcond=None)[0] / size
+        return _told(sums.moments, kept, beta)[0]
+
+    formula = sums.moments.formula
+    numbers, response = binned_numbers(formula, schema), columns_of([formula.response])
+    middles = solve() if numbers else np.zeros(0)
+    return tuple(
+        b.doubt(solve, middles, sums.margin(b.name), unexplained if b.name in response else None) for b in numbers
+    )
+
+
+def _unexplained(M: Float, names: Names, rows: float, sigma2: float) -> float:
+    """The share of the response's variance that the regression leaves."""
+    mean = M[names.index(INTERCEPT), -1] / rows if INTERCEPT in names and rows > 0 else 0.0
+    variance = float(M[-1, -1]) / max(rows, 1.0) - mean**2
+    return float(np.clip(sigma2 / variance, 0.01, 1.0)) if variance > 0 else 1.0
 
 
 def _solve(M: Float, noise: Float, kept: np.ndarray, df: float) -> tuple[Float, Float, Float, float] | None:
@@ -217,33 +261,10 @@ def _solve(M: Float, noise: Float, kept: np.ndarray, df: float) -> tuple[Float, 
     return beta / size, total / np.outer(size, size), scattered / np.outer(size, size), sigma2
 
 
-def _notes(formula: RegressionFormula, schema: Schema, sums: _Sums) -> tuple[str, ...]:
-    """What a reader has to know: numbers in bins, and which bins are so wide that they move a coefficient."""
-    found = []
-    right = columns_of([factor for term in formula.terms for factor in term.factors])
-    for name in formula.columns:
-        domain = schema[name].domain
-        if not isinstance(domain, Bins) or not _wide(domain).any():
-            continue
-        found.append(bins_note(name, domain))
-        counts = np.maximum(sums.margin(name), 0.0)
-        share = counts / max(counts.sum(), 1e-9)
-        middle = (domain.cuts[:-1] + domain.cuts[1:]) / 2
-        variance = float(share @ (middle - share @ middle) ** 2)
-        inside = float(share @ (_wide(domain) ** 2 / 12))
-        if inside > VISIBLE * variance and name in right:
-            effect = min(inside / max(variance, 1e-12), 1.0)
-            found.append(
-                f"The bins of {name} are wide: a coefficient of {name} itself may differ by about {effect:.0%}."
-            )
-    if schema.unit.max_rows > 1:
-        found.append(
-            f"Rows of one unit (up to {schema.unit.max_rows}) are taken to be independent; intervals may be too short."
-        )
-    return tuple(found)
-
-
-def _wide(domain: Bins) -> Float:
-    """The width of every bin; 0 where it holds one whole number."""
-    width = np.diff(domain.cuts) - (1.0 if domain.whole else 0.0)
-    return np.asarray(np.where(width > 0, np.diff(domain.cuts), 0.0) if domain.whole else width)
+def _notes(schema: Schema) -> tuple[str, ...]:
+    """What a reader has to know of the rows."""
+    if schema.unit.max_rows == 1:
+        return ()
+    return (
+        f"Rows of one unit (up to {schema.unit.max_rows}) are taken to be independent; intervals may be too short.",
+    )

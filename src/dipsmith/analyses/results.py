@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from dipsmith.analyses.bin_doubt import Refusal
 from dipsmith.analyses.direct import DirectEstimate
 from dipsmith.errors import UsageError
 
@@ -24,7 +25,8 @@ NEAR = 0.5, 0.02
 class DirectCoefficient:
     """One coefficient: its estimate, its interval, and how much of its variance is noise; None where it is not told.
 
-    `in_rows` is what a plain regression of the first set's rows gives instead; None where none was run.
+    `in_rows` is what a plain regression of the first set's rows gives instead; None where none was run. `doubt` is the part of
+    the standard error that allows for numbers known in bins.
     """
 
     name: str
@@ -34,6 +36,7 @@ class DirectCoefficient:
     high: float | None
     noise_share: float | None
     in_rows: float | None = None
+    doubt: float = 0.0
 
     @property
     def rows_differ(self) -> bool:
@@ -45,7 +48,7 @@ class DirectCoefficient:
 
 @dataclass(frozen=True)
 class Result:
-    """A planned analysis and what the noisy sums say of it; `part` is the value of `by`."""
+    """A planned analysis and what the noisy sums say of it; `part` is the value of `by`; `refusal` says why nothing is told."""
 
     formula: str
     model: str
@@ -56,6 +59,7 @@ class Result:
     coefficients: tuple[DirectCoefficient, ...]
     covariance: tuple[tuple[float, ...], ...]
     notes: tuple[str, ...] = ()
+    refusal: Refusal | None = None
 
     @classmethod
     def of(cls, formula: str, model: str, part: str | None, found: DirectEstimate) -> Result:
@@ -64,18 +68,21 @@ class Result:
         se = np.sqrt(np.where(told, np.diag(found.covariance), np.nan))
         t = float(scipy.special.stdtrit(found.df, 0.5 + LEVEL / 2))
         share = np.diag(found.noise) / np.diag(found.covariance)
+        doubt = np.zeros(len(found.names)) if found.doubt is None else found.doubt
         coefficients = [
-            DirectCoefficient(n, float(b), float(s), float(b - t * s), float(b + t * s), float(x))
+            DirectCoefficient(n, float(b), float(s), float(b - t * s), float(b + t * s), float(x), doubt=float(d))
             if ok
             else DirectCoefficient(n, None, None, None, None, None)
-            for n, b, s, x, ok in zip(found.names, found.values, se, share, told, strict=True)
+            for n, b, s, x, d, ok in zip(found.names, found.values, se, share, doubt, told, strict=True)
         ]
         covariance = tuple(
             tuple(float(x) for x in row) for row in np.where(np.isfinite(found.covariance), found.covariance, 0.0)
         )
         # Noise can make a number of rows negative, and leave nothing to tell.
         rows, sigma = max(found.rows, 0), found.sigma if isfinite(found.sigma) else None
-        return cls(formula, model, part, rows, found.df, sigma, tuple(coefficients), covariance, found.notes)
+        why = found.refusal
+        notes = found.notes if why is None else (*found.notes, f"Not told: {why.reason}. {why.ask}.")
+        return cls(formula, model, part, rows, found.df, sigma, tuple(coefficients), covariance, notes, why)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Result:
@@ -84,6 +91,7 @@ class Result:
         given["coefficients"] = tuple(DirectCoefficient(**c) for c in given["coefficients"])
         given["covariance"] = tuple(tuple(row) for row in given["covariance"])
         given["notes"] = tuple(given["notes"])
+        given["refusal"] = None if given.get("refusal") is None else Refusal(**given["refusal"])
         return cls(**given)
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.analyses.bin_doubt import Values
 from dipsmith.analyses.design import Design, Float, Ints, PrivateTerm
 from dipsmith.analyses.public_columns import Gram, GroupColumns, Inverse, PublicColumns
 from dipsmith.analyses.sum_table import SumTable
@@ -51,6 +52,12 @@ class Layout:
         # What is known of the public columns does not depend on the tables.
         known = {name: value for name, value in vars(bare).items() if name not in ("tables", "derived")}
         vars(layout).update(known)
+        return layout
+
+    def placed(self, values: Values) -> Layout:
+        """The same with other numbers for the labels of some private columns."""
+        layout = Layout(self.design.placed(values), self.tables, self.derived)
+        vars(layout).update({name: value for name, value in vars(self).items() if name != "design"})
         return layout
 
     # --- what is public ----------------------------------------------------------------------------

@@ -240,18 +240,6 @@ def overlap(bins: Bins, low: float, high: float) -> Floats:
     return share
 
 
-def bins_note(name: str, domain: Bins) -> str:
-    """What a reader of an estimate from bins has to know.
-
-    >>> bins_note("age", Bins((17, 65, 91), "integer", ("young", "old"), 17, 90))
-    'age is known in bins from 17 to 90 (a value beyond counts as the nearest), and each bin is taken for its middle.'
-    """
-    ends = ""
-    if domain.scale in ("integer", "number"):
-        ends = f" from {domain.minimum:,.10g} to {domain.maximum:,.10g} (a value beyond counts as the nearest)"
-    return f"{name} is known in bins{ends}, and each bin is taken for its middle."
-
-
 def midpoints(bins: Bins) -> Floats:
     """The middle of each bin: on whole-number scales the middle of its first and last whole value."""
     last = 1.0 if bins.scale in ("integer", "date") else 0.0

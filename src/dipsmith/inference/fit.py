@@ -226,7 +226,7 @@ def fit(
         return Fit(analysis, combined, (estimates,), direct=True, by=by)
     if release is not None and chosen != "sampling":
         direct = rule == "auto" and _is_plain(analysis)
-        answer = AnswerRoute.of(release, analysis, formula, reference, direct=direct)
+        answer = AnswerRoute.of(release, analysis, formula, reference, direct=direct, estimate=parts)
         if weights is not None:
             unknown = f"estimates of the rows, weighted by {weights}, are biased by more than anything shows"
             answer = AnswerRoute(gap=Gap(formula, unknown, "Leave allow_unsupported out to see what noisy tables tell"))
@@ -254,6 +254,9 @@ def fit(
     estimate = replace(analysis, falls_back=True) if parts is None else parts.falling_back()
     follows = None if release is None else _follows(analysis, each[0].names, release.schema)
     combined = combine_by(chosen, release, estimate, each, how, level=level, why=why, follows=follows)
+    if answer.doubt is not None:
+        wider = (combined.std_error + answer.doubt) ** 2
+        combined = replace(combined, variance=wider, notes=(*combined.notes, *answer.notes))
     if release is not None and cluster is None:
         combined = replace(combined, notes=(*combined.notes, *recurring(release)))
     combined = replace(combined, notes=(*combined.notes, *unweighted(release, weights)))

@@ -28,7 +28,7 @@ from dipsmith.regression.analysis import Analysis
 from dipsmith.regression.estimates import Estimates, Estimator
 from dipsmith.schema import Bins, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
-from dipsmith.synthesis.answers import noisy_tables
+from dipsmith.synthesis.answers import Gap, noisy_tables
 from dipsmith.synthesis.release import Release
 
 RULE = "Direct estimates from noisy tables that hold these columns with the weight"
@@ -60,10 +60,13 @@ def weighted_estimate(
     others = schema.project([n for n in schema.names if n != weight])
     folded = [fold(t, schema, weight) for t in tables if weight in t.attributes]
     found = estimate_from_tables(planned, others, [t for t in folded if t.attributes], rows=None)
+    if (refusal := next((part.refusal for part in found if part.refusal), None)) is not None:
+        raise NotCarried(Gap(f"{asked}, weighted by {weight}", refusal.reason, refusal.ask).sentence)
+    doubt = np.array([c.doubt for part in found for c in part.coefficients])
     combined, _ = estimates_of(found, release, references, RULE)
     rows = [Estimates.of(estimate(table), table.num_rows) for table in release.tables]
     within, covariance = _sampling(combined.names, rows)
-    variance = combined.noise + within
+    variance = (np.sqrt(combined.noise + within) + doubt) ** 2
     notes = tuple(n for n in combined.notes if "independent" not in n)
     made = replace(combined, within=within, variance=variance, notes=(*notes, DESIGN))
     estimates = Estimates(

@@ -29,6 +29,7 @@ LARGEST = 2.0**53 - 1
 
 Scale = Literal["integer", "number", "date", "datetime"]
 Law = Literal["uniform", "log"]
+OpenEnds = Literal["none", "low", "high", "both"]
 
 
 class Coded:
@@ -144,7 +145,8 @@ class Bins(Coded):
     maximum. Values outside `minimum` and `maximum` are clipped to them. With `missing`, missing values are the last code.
 
     How values are released: drawn within a bin by `law`, evenly or evenly in the logarithm, in multiples of `step` (a power of
-    ten such as 0.01 on the number scale, microseconds for moments; None where the schema does not say).
+    ten such as 0.01 on the number scale, microseconds for moments; None where the schema does not say). `open` are the ends
+    beyond which values may lie: they are counted in the end bin, and nobody states how far they reach.
 
     >>> Bins((17, 30, 65, 91), "integer", ("young", "middle", "old"), 17, 90).size
     3
@@ -158,6 +160,7 @@ class Bins(Coded):
     missing: bool = False
     law: Law = "uniform"
     step: float | None = None
+    open: OpenEnds = "none"
     ordered: ClassVar[bool] = True
     total: ClassVar[bool] = True
     """Every value has a code: values outside are clipped, unreadable ones count as the minimum."""

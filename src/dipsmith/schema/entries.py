@@ -88,6 +88,7 @@ class FieldEntry(Entry):
     enum: str | list[Text] | None = None
     minimum: Text | None = None
     maximum: Text | None = None
+    open: Literal["low", "high", "both"] | None = None
     bins: BinsEntry | None = None
     precision: Text | None = None
     collapse: CollapseEntry | None = None

@@ -206,6 +206,7 @@ def _attribute(field: FieldEntry, base: Path) -> Attribute:
             "enum",
             "minimum",
             "maximum",
+            "open",
             "bins",
             "collapse",
             "other",
@@ -234,7 +235,7 @@ def _refuse(field: FieldEntry, keys: tuple[str, ...], what: str) -> None:
 def _categories(field: FieldEntry, base: Path) -> Categories:
     if field.type not in ("string", "integer"):
         raise SchemaError(f"enum goes with type string or integer, not {field.type}; give minimum, maximum and bins")
-    _refuse(field, ("minimum", "maximum", "bins", "precision"), "enum")
+    _refuse(field, ("minimum", "maximum", "open", "bins", "precision"), "enum")
     values = CodeList.read(base / field.enum).codes if isinstance(field.enum, str) else tuple(field.enum or ())
     if field.type == "integer":
         for wrong in (v for v in values if not is_whole(v)):
@@ -281,7 +282,7 @@ def _bins(field: FieldEntry) -> Bins:
     if field.role == "weight" and field.bins is None and made.minimum > 0:
         made = bins.by_ratio(made.scale, made.minimum, made.maximum, WEIGHT_BINS, missing=made.missing)
     law = made.law if field.bins is None else field.bins.law
-    return replace(made, law=law, step=bins.read_precision(made.scale, field.precision))
+    return replace(made, law=law, step=bins.read_precision(made.scale, field.precision), open=field.open or "none")
 
 
 def _cut(field: FieldEntry) -> Bins:

@@ -8,8 +8,8 @@ money and sizes are. Otherwise bins hold about as many rows each. Everything her
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import floor, log10
+from dataclasses import dataclass, replace
+from math import ceil, floor, log10
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,12 @@ from dipsmith.schema.domain import Scale
 
 MOST_BINS = 20
 """Bins of about equal numbers of rows."""
+BIN_ROWS, MOST_NARROW = 300, 120
+"""No bin is wider than a range cut in `MOST_BINS`; in more of them, up to here, where each has so many rows on average."""
 MOST_SINGLE = 40
-"""An integer range up to this long has one bin per value."""
+"""An integer range up to this long has one bin per value, whatever the number of rows."""
+MARGIN = 0.05
+"""Cells that are kept empty beyond the last that may hold rows, as a share of these."""
 FEW = 0.01
 """Rows that decide nothing: a form of values that no more have, an end of a range that surely holds no more."""
 SPIKE_SHARE = 0.02
@@ -32,11 +36,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class CellCounts:
-    """Rows between rising edges; `doubt` is the count below which a cell may be nothing but noise (0 where counts are exact)."""
+    """Rows between rising edges; `doubt` is the count below which a cell may be nothing but noise (0 where counts are exact).
+
+    `margins` are the numbers of cells at either end that are there to be empty.
+    """
 
     edges: Floats
     counts: Floats
     doubt: float = 0.0
+    margins: tuple[int, int] = (0, 0)
 
     def between(self, first: int, last: int) -> CellCounts:
         """The cells `first` to `last`."""
@@ -45,7 +53,7 @@ class CellCounts:
     def occupied(self) -> tuple[int, int] | None:
         """The first and the last cell that surely hold rows, also by sums of neighbouring cells; None where none does."""
         found: list[int] = []
-        for width in (1, 2, 4, 8):
+        for width in (2**k for k in range(max(4, len(self.counts).bit_length() - 3))):
             if width > len(self.counts):
                 break
             sums = np.convolve(self.counts, np.ones(width), "valid")
@@ -56,10 +64,11 @@ class CellCounts:
         return (min(found), max(found)) if found else None
 
     def trimmed(self) -> CellCounts:
-        """Without the ends that surely hold next to nothing.
+        """Without the ends that surely hold next to nothing, but for a margin of them where counts are noisy.
 
         An end is cut off where its sum is no more than noise adds up to, and noise cannot hide more than `FEW` of the rows
-        there. In doubt bounds stay wide: empty bins cost little, rows beyond the bounds are moved to them.
+        there. In doubt bounds stay wide: empty bins cost little, rows beyond the bounds are moved to them. The margin is
+        empty, as far as is known: a release that counts rows in it shows that there are some beyond.
         """
         ends = self.occupied()
         if ends is None:
@@ -69,7 +78,9 @@ class CellCounts:
             first -= 1
         while not self._negligible(self.counts[last + 1 :]):
             last += 1
-        return self.between(first, last)
+        margin = max(1, ceil(MARGIN * (last + 1 - first))) if self.doubt else 0
+        below, above = min(margin, first), min(margin, len(self.counts) - 1 - last)
+        return replace(self.between(first - below, last + above), margins=(below, above))
 
     def _negligible(self, end: Floats) -> bool:
         noise = self.doubt / 5 * len(end) ** 0.5
@@ -85,7 +96,7 @@ class Cut:
 
 
 def cut_by_mass(scale: Scale, cells: CellCounts) -> Cut:
-    """Bins of about equal numbers of rows between the edges of cells, spikes apart.
+    """Bins of about equal numbers of rows between the edges of cells, none very wide, spikes apart.
 
     >>> cells = CellCounts(np.arange(0.0, 102.0), np.where(np.arange(101) == 40, 900.0, 10.0))
     >>> [40, 41] in [list(pair) for pair in zip(*[iter(cut_by_mass("integer", cells).keys["bins"]["edges"])] * 2)] or 40
@@ -94,22 +105,27 @@ def cut_by_mass(scale: Scale, cells: CellCounts) -> Cut:
     counts = np.maximum(cells.counts, 0.0)
     single = scale in ("integer", "date") and bool((np.diff(cells.edges) == 1).all())
     low, high = cells.edges[0], cells.edges[-1]
-    if single and len(counts) <= MOST_SINGLE and scale == "integer":
+    most = int(np.clip(counts.sum() / BIN_ROWS, MOST_BINS, MOST_NARROW))
+    if single and len(counts) <= max(most, MOST_SINGLE) and scale == "integer":
         return Cut(_bounds(scale, low, high), f"{len(counts)} whole numbers, one bin each")
     spikes = _spikes(cells) if single else []
     target = max(float(counts.sum()) / MOST_BINS, 2 * cells.doubt)
+    widest = nice_step(high - low, most)
+    apart = {*spikes, *(i + 1 for i in spikes), cells.margins[0], len(counts) - cells.margins[1]}
     starts, held = [0], 0.0
     for i, count in enumerate(counts):
-        if i and (i in spikes or i - 1 in spikes or held >= target):
+        wide = cells.edges[i + 1] - cells.edges[starts[-1]] > widest * (1 + 1e-9)
+        if i and (i in apart or held >= target or wide):
             starts.append(i)
             held = 0.0
         held += count
-    if len(starts) > 1 and held < target / 2 and starts[-1] - 1 not in spikes and starts[-1] not in spikes:
+    short = cells.edges[-1] - cells.edges[starts[-2]] <= widest if len(starts) > 1 else False
+    if short and held < target / 2 and starts[-1] not in apart:
         starts.pop()
     edges = [*(cells.edges[i] for i in starts), high]
-    apart = f"; {_listed(scale, cells.edges, spikes)} apart, a value of many rows" if spikes else ""
+    many = f"; {_listed(scale, cells.edges, spikes)} apart, a value of many rows" if spikes else ""
     keys = _bounds(scale, low, high) | {"bins": {"edges": _edges(scale, edges)}}
-    return Cut(keys, f"{len(edges) - 1} bins of about equal numbers of rows{apart}")
+    return Cut(keys, f"{len(edges) - 1} bins of about equal numbers of rows, none very wide{many}")
 
 
 def cut_by_magnitude(scale: Scale, cells: CellCounts, spikes: Sequence[tuple[float, float]], step: float) -> Cut:

@@ -68,6 +68,7 @@ def _field(attribute: Attribute) -> Line:
     field: dict[str, object] = {"name": attribute.name, "type": attribute.type, "title": attribute.title or None}
     if isinstance(domain, Bins):
         field |= {key: as_plain(domain.scale, getattr(domain, key)) for key in ("minimum", "maximum")}
+        field["open"] = None if domain.open == "none" else domain.open
         field["bins"] = recipe(domain)
         field["precision"] = show_precision(domain)
     elif attribute.type != "boolean":

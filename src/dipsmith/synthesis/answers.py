@@ -11,6 +11,9 @@ The first of these that there is:
   whose pair of response and term was not measured were never covered, and those whose confounders were not were covered
   between .09 and 1.
 
+A number that is known in bins, or whose ends are open, may move a coefficient (`dipsmith.analyses.bin_doubt`): the interval is as
+much wider, or there is none.
+
 Else there is a `Gap`: a sentence that says what is not carried, and what to ask the steward for.
 
 Privacy
@@ -24,15 +27,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
+import numpy as np
+
 from dipsmith.analyses.agreed_tables import NoisyMarginal
+from dipsmith.analyses.bin_doubt import binned_numbers, doubts_of_rows, widening
 from dipsmith.analyses.direct import DECIDE, DRAWS, estimate_from, is_logistic
 from dipsmith.analyses.measure import Agenda
 from dipsmith.analyses.odds import odds_from_tables
 from dipsmith.analyses.pairs import estimate_from_tables, unmeasured
 from dipsmith.analyses.results import Result, result_for
+from dipsmith.arrays import Floats
 from dipsmith.errors import UsageError
 from dipsmith.regression.analysis import Analysis, Family
-from dipsmith.regression.estimates import term_of
+from dipsmith.regression.estimates import Estimates, Estimator, term_of
 from dipsmith.schema.analysis import Model, PlannedAnalysis, split_by
 from dipsmith.synthesis.supports import Support, quoted
 
@@ -69,11 +76,16 @@ class Gap:
 
 @dataclass(frozen=True, eq=False)
 class AnswerRoute:
-    """Direct estimates, of a planned analysis or not; without them the mechanism is run again, unless there is a `gap`."""
+    """Direct estimates, of a planned analysis or not; without them the mechanism is run again, unless there is a `gap`.
+
+    `doubt` is what numbers known in bins add to the standard errors of the rows, and `notes` say so.
+    """
 
     results: tuple[Result, ...] = ()
     planned: bool = False
     gap: Gap | None = None
+    doubt: Floats | None = None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -85,8 +97,9 @@ class AnswerRoute:
         *,
         direct: bool = True,
         draws: int = DRAWS,
+        estimate: Estimator | None = None,
     ) -> AnswerRoute:
-        """Decide; `direct` says whether an estimate that does not look at the rows would do.
+        """Decide; `direct` says whether an estimate that does not look at the rows would do, `estimate` fits one set of rows.
 
         With `draws` of the noise from DECIDE on the decision is the same, and intervals are known the better.
         """
@@ -103,10 +116,29 @@ class AnswerRoute:
             found = [r for r in result_for(release.results, asked) if r.model == MODELS[analysis.family]]
             planned = bool(found)
             found = found or _measured(release, asked, analysis, references, draws)
+        if (refusal := next((part.refusal for part in found if part.refusal), None)) is not None:
+            return cls(gap=Gap(asked, refusal.reason, refusal.ask))
         if any(_loses_a_term(part) for part in found):
             hidden = "the noise of the tables that hold these columns is as large as what they count"
             return cls(gap=Gap(asked, hidden, "Ask the steward for a larger budget, or for coarser labels"))
-        return cls(tuple(found), planned) if found else cls(gap=_gap(release, analysis, asked))
+        if found:
+            return cls(tuple(found), planned)
+        gap = _gap(release, analysis, asked)
+        return cls(gap=gap) if gap is not None else cls._of_rows(release, analysis, asked, estimate or analysis)
+
+    @classmethod
+    def _of_rows(cls, release: Release, analysis: Analysis, asked: str, estimate: Estimator) -> AnswerRoute:
+        """The mechanism run again, unless numbers known in bins leave too much doubt."""
+        numbers = binned_numbers(analysis.formula, release.schema)
+        if not numbers:
+            return cls()
+        table = release.tables[0]
+        plain = Estimates.of(estimate(table), table.num_rows)
+        doubts = doubts_of_rows(numbers, table, release.schema, estimate)
+        factor, notes, refusal = widening(plain.names, np.sqrt(plain.variances), doubts)
+        if refusal is not None:
+            return cls(gap=Gap(asked, refusal.reason, refusal.ask))
+        return cls(doubt=(factor - 1) * np.sqrt(plain.variances), notes=notes)
 
 
 def supports(release: Release, asked: str, family: Family = "auto") -> Support:
@@ -117,7 +149,9 @@ def supports(release: Release, asked: str, family: Family = "auto") -> Support:
         references = planned_references(release, asked)
         tables, schema = tuple(release.tables), release.schema
         analysis = Analysis.of(inner, tables, schema=schema, reference=references, family=family)
-        answer = AnswerRoute.of(release, analysis, asked, references, draws=DECIDE)
+        # The doubt that bins leave is compared with a standard error, which has to be the one that `fit` tells.
+        draws = DRAWS if binned_numbers(analysis.formula, schema) else DECIDE
+        answer = AnswerRoute.of(release, analysis, asked, references, draws=draws)
     except UsageError:
         return found  # `fit` says what is wrong with it
     if answer.gap is not None:

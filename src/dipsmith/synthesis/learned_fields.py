@@ -7,8 +7,8 @@ noise alone would hardly reach it (once in a hundred whole surveys); so a stray 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import log, sqrt
+from dataclasses import dataclass, replace
+from math import ceil, floor, log, sqrt
 from typing import Literal
 
 import numpy as np
@@ -24,7 +24,12 @@ from dipsmith.schema.proposals import FEW, WIDE, CellCounts, Cut, cut_by_magnitu
 OTHER = "other"
 FALSE_ALARM = 0.01
 """How often a whole survey may take noise for rows."""
-FINE_CELLS = 100
+FINE_CELLS = 1000
+"""Cells of the finer histogram: their number costs nothing, since a row is in one of them."""
+REACHED = 0.4
+"""A cell beside those that surely hold rows belongs to them from this share of the doubt on."""
+BEYOND = 0.1
+"""How far the finer histogram looks beyond the coarse bounds, as a share of the range."""
 DAY = 86_400_000_000
 
 Ints = NDArray[np.int64]
@@ -124,21 +129,38 @@ def find_extent(found: FoundType, counts: Ints, doubt: float) -> ValueExtent | N
     ends = CellCounts(table.edges, filled, doubt).occupied()
     if ends is None:
         return None
-    low, high = ends
+    low, high = _reached(filled, *ends, doubt)
     cells = CellCounts(table.edges, ranges, doubt).between(low, high)
     first, last = float(cells.edges[0]), float(cells.edges[-1])
     if spikes and spikes[-1][0] >= last - 1:
         last = spikes[-1][0] + 1
+    largest, half = max(abs(first), abs(last)), table.ranges // 2
     least = 1.0 if found.type == "integer" else max(1e-6, min((abs(e) for e in cells.edges if e), default=1.0))
-    if max(abs(first), abs(last)) >= WIDE * least and (low >= table.ranges // 2 or max(abs(first), abs(last)) >= 1e5):
+    wide = largest >= WIDE * least and (low >= half or largest >= 1e5)
+    if wide:
+        if doubt:
+            cells = CellCounts(table.edges, ranges, doubt).between(min(low, half), min(high + 1, table.ranges - 2))
         return ValueExtent(found, cells, _distinct_spikes(spikes, filled, table.edges), None)
+    if doubt:
+        reach = BEYOND * (last - min(first, 0.0))
+        first, last = (min(first, 0.0) - reach * (first < 0)), last + reach
     step = nice_step(last - first, FINE_CELLS)
     if found.type == "integer":
         step = max(step, 1.0)
+    first, last = floor(first / step) * step, ceil(last / step) * step
     edges = np.arange(round((last - first) / step) + 1) * step + first
     return ValueExtent(
         found, cells, spikes, Grid(found.column, _scale(found), tuple(float(f"{e:.12g}") for e in edges))
     )
+
+
+def _reached(counts: NDArray[np.float64], low: int, high: int, doubt: float) -> tuple[int, int]:
+    """The cells that surely hold rows, and their neighbours that probably do."""
+    while doubt and low > 0 and counts[low - 1] > REACHED * doubt:
+        low -= 1
+    while doubt and high + 1 < len(counts) and counts[high + 1] > REACHED * doubt:
+        high += 1
+    return low, high
 
 
 def _distinct_spikes(
@@ -161,7 +183,7 @@ def _extent_in_years(found: FoundType, counts: Ints, doubt: float) -> ValueExten
     ends = cells.occupied()
     if ends is None:
         return None
-    within = cells.between(*ends)
+    within = cells.between(*_reached(cells.counts, *ends, doubt))
     # One year that noise does not hide is no bound of many that it does: all rows would be clipped into it.
     if 2 * within.counts.sum() < counts.sum():
         return None
@@ -182,9 +204,9 @@ def number_field(extent: ValueExtent, fine: CellCounts | None) -> DraftField:
         step = 1.0 if scale == "integer" else float(found.precision or 0.01)
         cut = cut_by_magnitude(scale, extent.cells, extent.spikes, step)
     else:
-        cut = cut_by_mass(scale, fine.trimmed())
-    if cut.keys["minimum"] == cut.keys["maximum"]:
-        only = f"only {cut.keys['minimum']} surely occurs; other values, if any, are fewer rows than noise hides"
+        cut = cut_by_mass(scale, _from_zero(fine, fine.trimmed()))
+    if scale == "integer" and extent.cells.edges[-1] - extent.cells.edges[0] == 1:
+        only = f"only {extent.cells.edges[0]:g} surely occurs; other values, if any, are fewer rows than noise hides"
         return DraftField(found.column, None, f"{only}: say its bounds, or leave the column out")
     keys: dict[str, object] = {"name": found.column, "type": found.type, **cut.keys}
     if found.precision is not None:
@@ -193,7 +215,21 @@ def number_field(extent: ValueExtent, fine: CellCounts | None) -> DraftField:
         keys["precision"] = 1
     if found.missing:
         keys["missing"] = True
-    return DraftField(found.column, keys, f"{cut.reason}; values beyond the bounds count as the nearest")
+    reason = f"{cut.reason}; values beyond the bounds count as the nearest"
+    if extent.cells.doubt:
+        # No table shows how many rows noise hides beyond a bound; that amounts do not lie below 0 is for the steward to know.
+        keys["open"] = "high" if cut.keys["minimum"] == 0 else "both"
+        reason += "; state the bounds that you know and take open out, or regressions of its numbers may be refused"
+    return DraftField(found.column, keys, reason)
+
+
+def _from_zero(cells: CellCounts, within: CellCounts) -> CellCounts:
+    """Cells down to 0 where that is near: amounts, counts and ages begin there, and nobody asks what lies below."""
+    low, high = float(within.edges[0]), float(within.edges[-1])
+    if not cells.doubt or not 0 < low <= high / 2:
+        return within
+    start, stop = (int(np.searchsorted(cells.edges, edge)) for edge in (0.0, high))
+    return replace(cells.between(start, stop - 1), margins=(0, within.margins[1]))
 
 
 def _time_cut(scale: Scale, cells: CellCounts, *, months: bool) -> Cut:

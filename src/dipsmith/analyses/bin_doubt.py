@@ -1,0 +1,218 @@
+"""Bins in doubt: how far a coefficient may be off because a number is known by its bin alone.
+
+A regression of raw values is asked for; of a number in bins only the bin of every row is known, and each bin is taken for its
+middle. Where rows of a bin have another mean, coefficients move. By how much is found by placing values elsewhere and solving
+the same equations again, column by column of numbers:
+
+* every bin's mean at its upper end together (bins of unequal width do not shift alike);
+* every bin's mean by chance on either side: twice the standard deviation, were each mean anywhere in its bin;
+* what values that differ within a bin take off a slope: of a term, half of every bin's rows a standard deviation above its
+  middle and half below; of the response, the share ρ of its unexplained variance that lies within bins;
+* where an end is open, the mean of its bin one whole range beyond the bound: what a tail as heavy as Pareto's with exponent
+  2 has. An end bin that the noisy tables find empty moves nothing.
+
+The root of the sum of their squares is the doubt of a coefficient: nothing makes them all point one way. A doubt of more than one standard error of any slope refuses the whole answer, with the
+column to ask the steward about; a smaller one is added to both ends of the interval. Proof and limits:
+``docs/proofs/inference.md``. Bins of one value have no doubt; columns used as categories, or released as they stand, none either.
+
+Privacy
+-------
+Reads noisy tables, synthetic rows and the schema: post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+import pyarrow as pa
+
+from dipsmith.arrays import Floats
+from dipsmith.codec.encode import coder, encode_array
+from dipsmith.estimation.answers import midpoints
+from dipsmith.privacy.randomness import generator
+from dipsmith.regression.estimates import Estimates, Estimator
+from dipsmith.regression.formula import RegressionFormula
+from dipsmith.regression.matrix import INTERCEPT
+from dipsmith.regression.tables import columns_of
+from dipsmith.schema import Attribute, Bins, Schema
+from dipsmith.schema.bins import DAY
+from dipsmith.schema.domain import OpenEnds
+
+PLACEMENTS = 12
+"""Placements by chance: the standard deviation that they show is known to a fifth."""
+
+BELIEVED = 1.0
+"""A doubt of at most so many standard errors is added to an interval; a larger one refuses it."""
+
+AMOUNTS = ("integer", "number")
+
+Z95 = 1.959963984540054
+
+Values = Mapping[str, Floats]
+"""The number that every code of a column is taken for."""
+
+Solver = Callable[..., Floats]
+"""From values to coefficients; of several placements each holds for as large a part of every bin's rows."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why nothing is told, and what to ask the steward for."""
+
+    reason: str
+    ask: str
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedNumber:
+    """A column of numbers that is known in bins: their middles, half of their widths, and how far values may lie beyond open ends."""
+
+    name: str
+    middle: Floats
+    half: Floats
+    below: float
+    above: float
+    open: OpenEnds
+
+    @classmethod
+    def of(cls, attribute: Attribute) -> BinnedNumber | None:
+        """None for a column that is no number, or of which every bin holds one value."""
+        domain = attribute.domain
+        if not isinstance(domain, Bins):
+            return None
+        unit = DAY if domain.scale == "datetime" else 1
+        half = np.maximum(np.diff(domain.cuts) - domain.whole, 0.0) / 2 / unit
+        if domain.open == "none" and not half.any():
+            return None
+        reach = (domain.maximum - domain.minimum) / unit
+        # What is never below 0 as far as its bounds say does not lie below 0 beyond them either.
+        below = min(reach, domain.minimum / unit) if domain.minimum > 0 and domain.scale in AMOUNTS else reach
+        return cls(attribute.name, midpoints(domain) / unit, half, below, reach, domain.open)
+
+    def doubt(self, solve: Solver, at_middles: Floats, counts: Floats, unexplained: float | None) -> ColumnDoubt:
+        """How far each coefficient may be off because of this column.
+
+        `counts` are rows by bin; `unexplained` is, of the response, the share of its variance that the regression leaves.
+        """
+
+        def moved(*by: Floats) -> Floats:
+            found = np.abs(solve(*({self.name: self.middle + one} for one in by)) - at_middles)
+            return np.where(np.isnan(at_middles), 0.0, np.where(np.isnan(found), np.inf, found))
+
+        width = tail = np.zeros(len(at_middles))
+        if self.half.any():
+            random = generator(len(self.half))
+            signs = random.choice([-1.0, 1.0], (PLACEMENTS, len(self.half)))
+            sd = self.half / sqrt(3)
+            spread = np.sqrt(np.mean([moved(s * sd) ** 2 for s in signs], axis=0))
+            inside = moved(sd, -sd)
+            if unexplained is not None:
+                inside = inside + self._within(counts, unexplained) * np.nan_to_num(np.abs(at_middles))
+            width = np.sqrt(moved(self.half) ** 2 + 4 * spread**2 + inside**2)
+        for end, code, reach in (("low", 0, -self.below), ("high", -1, self.above)):
+            if self.open in (end, "both"):
+                beyond = np.zeros(len(self.half))
+                beyond[code] = reach
+                tail = np.hypot(tail, moved(beyond))
+        return ColumnDoubt(self.name, width, tail)
+
+    def _within(self, counts: Floats, unexplained: float) -> float:
+        """The share of a column's unexplained variance that lies within bins."""
+        rows = np.maximum(counts[: len(self.half)], 0.0)
+        rows = rows if rows.sum() > 0 else np.ones(len(self.half))
+        share = rows / rows.sum()
+        between = float(share @ (self.middle - share @ self.middle) ** 2)
+        return float(share @ self.half**2) / 3 / max(between * unexplained, 1e-300)
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnDoubt:
+    """How far each coefficient may be off: by the width of a column's bins, and by values beyond its open ends."""
+
+    name: str
+    width: Floats
+    tail: Floats
+
+    @property
+    def whole(self) -> Floats:
+        """Both together."""
+        return np.hypot(self.width, self.tail)
+
+
+def binned_numbers(formula: RegressionFormula, schema: Schema) -> tuple[BinnedNumber, ...]:
+    """The columns that a formula uses as numbers and that are known in bins; public ones are released as they stand."""
+    released = set(schema.public if schema.neighbours == "label" else ())
+    parts = [formula.response, *(factor for term in formula.terms for factor in term.factors)]
+    names = [n for n in columns_of(parts) if n not in formula.factors and n not in released]
+    return tuple(found for n in names if (found := BinnedNumber.of(schema[n])) is not None)
+
+
+def widening(
+    names: Sequence[str], errors: Floats, doubts: Sequence[ColumnDoubt]
+) -> tuple[Floats, tuple[str, ...], Refusal | None]:
+    """The factor by which every standard error grows, a note for the reader; or why the doubt is too large.
+
+    The intercept alone does not refuse anything where there are slopes: it is told as far as it is known.
+    """
+    doubt = _together(doubts, len(names))
+    told = np.isfinite(errors) & (errors > 0)
+    ratio = np.divide(doubt, errors, out=np.zeros(len(names)), where=told)
+    slopes = np.array([n.rsplit(": ", 1)[-1] != INTERCEPT for n in names], bool)
+    judged = np.where(slopes, ratio, 0.0) if slopes.any() else ratio
+    if len(judged) and judged.max() > BELIEVED:
+        return np.ones(len(names)), (), _refusal(names, errors, doubts, int(judged.argmax()))
+    if not (ratio > 0.005).any():
+        return 1 + np.where(np.isfinite(ratio), ratio, 0.0) / Z95, (), None
+    most = float(judged.max())
+    note = (
+        f"Intervals are up to {most / Z95:.0%} wider for what bins and open ends of {_listed(doubts)} may do to values."
+    )
+    return np.where(np.isfinite(ratio), 1 + ratio / Z95, np.nan), (note,), None
+
+
+def _listed(doubts: Sequence[ColumnDoubt]) -> str:
+    *first, last = (d.name for d in doubts)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _together(doubts: Sequence[ColumnDoubt], size: int) -> Floats:
+    return np.asarray(np.sqrt(np.sum([np.zeros(size), *(d.whole**2 for d in doubts)], axis=0)))
+
+
+def _refusal(names: Sequence[str], errors: Floats, doubts: Sequence[ColumnDoubt], at: int) -> Refusal:
+    worst = max(doubts, key=lambda d: float(d.whole[at]))
+    far = float(_together(doubts, len(names))[at])
+    by = f"by {far:.2g}" if np.isfinite(far) else "by any amount"
+    so = f"so that {names[at]} may be off {by} where its standard error is {errors[at]:.2g}"
+    if worst.tail[at] > worst.width[at]:
+        return Refusal(
+            f"values of {worst.name} may lie beyond its bounds, which are open, {so}",
+            f"Ask the steward to state the bounds of {worst.name} (minimum and maximum, without open)",
+        )
+    return Refusal(
+        f"{worst.name} is known in bins, each taken for its middle, {so}",
+        f"Ask the steward for finer bins of {worst.name}",
+    )
+
+
+def doubts_of_rows(
+    numbers: Sequence[BinnedNumber], table: pa.Table, schema: Schema, estimate: Estimator
+) -> tuple[ColumnDoubt, ...]:
+    """The doubts of an analysis of rows, whose values were drawn within bins."""
+    codes = {b.name: encode_array(table.column(b.name).combine_chunks(), coder(schema[b.name])) for b in numbers}
+
+    def solve(*placements: Values) -> Floats:
+        placed, row = table, np.arange(table.num_rows) % max(len(placements), 1)
+        for b in numbers:
+            each = [np.append(values.get(b.name, b.middle), np.nan) for values in placements or ({},)]
+            chosen = np.array(each)[row, codes[b.name]]
+            column = pa.array(chosen, mask=np.isnan(chosen))
+            placed = placed.set_column(placed.column_names.index(b.name), b.name, column)
+        return Estimates.of(estimate(placed), placed.num_rows).values
+
+    middles = solve()
+    counts = [np.bincount(codes[b.name], minlength=len(b.half)).astype(np.float64) for b in numbers]
+    return tuple(b.doubt(solve, middles, n, 1.0) for b, n in zip(numbers, counts, strict=True))

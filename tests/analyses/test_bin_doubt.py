@@ -1,0 +1,159 @@
+"""What bins and open ends may do to a coefficient: intervals that hold the raw value's, or a sentence."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dipsmith as ds
+from dipsmith.analyses.bin_doubt import BinnedNumber, binned_numbers
+from dipsmith.analyses.pairs import estimate_from_tables
+from dipsmith.codec.encode import Encoder
+from dipsmith.errors import NotCarried
+from dipsmith.privacy.budget import PureDP
+from dipsmith.privacy.measurement import Measurement
+from dipsmith.regression.formula import RegressionFormula
+from dipsmith.regression.tables import tables_needed
+from dipsmith.schema import Marginal, Schema
+from dipsmith.schema.analysis import PlannedAnalysis
+
+N = 4000
+
+
+def people(seed=1, n=N):
+    random = np.random.default_rng(seed)
+    g = random.random(n) < 0.4
+    x = np.clip(np.round(random.normal(45 + 3 * g, 12)), 0, 99).astype(int)
+    y = np.round(np.exp(2.5 + 0.3 * g + 0.01 * x + random.normal(0, 0.7, n))).astype(int)
+    return pa.table({"y": y, "x": x, "g": np.where(g, "a", "b")})
+
+
+def schema(y, x, relation="replace"):
+    fields = [{"name": "y", "type": "integer", **y}, {"name": "x", "type": "integer", **x}]
+    fields.append({"name": "g", "type": "string", "enum": ["b", "a"], "other": "b"})
+    return Schema.from_dict({"name": "t", "unit": "row", "neighbours": relation, "fields": fields})
+
+
+def exact_tables(table, layout, formula):
+    codes, _ = Encoder(layout).encode(table.to_batches()[0])
+    for names in tables_needed([PlannedAnalysis(formula)], layout):
+        cells = Marginal.of(layout, names)
+        yield Measurement(
+            cells, np.bincount(cells.index(codes), minlength=cells.size), 0.0, PureDP(1), "discrete Laplace"
+        )
+
+
+def told(layout, formula="y ~ g + x", table=None):
+    table = people() if table is None else table
+    (found,) = estimate_from_tables(formula, layout, exact_tables(table, layout, formula), rows=table.num_rows, draws=2)
+    return found
+
+
+SINGLE = {"minimum": 0, "maximum": 500}
+AGES = {"minimum": 0, "maximum": 99}
+
+
+def test_bins_of_one_value_have_no_doubt():
+    assert BinnedNumber.of(schema(SINGLE, AGES)["x"]) is None
+    found = told(schema(SINGLE, AGES))
+    own = ds.fit(people(), "y ~ g + x", reference={"g": "b"})
+    for name in ("g[T.a]", "x"):
+        assert found[name].estimate == pytest.approx(own[name].value)
+        assert found[name].se == pytest.approx(own[name].std_error)
+        assert found[name].doubt == 0
+    assert not found.notes
+
+
+def test_wide_bins_are_refused_and_say_which_column():
+    found = told(schema({**SINGLE, "bins": {"edges": [0, 10, 20, 40, 500]}}, AGES))
+    assert found.refusal.reason.startswith("y is known in bins, each taken for its middle, so that ")
+    assert found.refusal.ask == "Ask the steward for finer bins of y"
+    assert {c.estimate for c in found.coefficients} == {None}
+    assert f"Not told: {found.refusal.reason}. {found.refusal.ask}." in found.notes
+    found = told(schema(SINGLE, {**AGES, "bins": {"width": 25}}))
+    assert found.refusal.ask == "Ask the steward for finer bins of x"
+
+
+def test_narrow_bins_widen_intervals_by_no_less_than_they_move_estimates():
+    """Eight tables, two coefficients: bins of 2 and of 4 move the estimate by less than the doubt that is added.
+
+    Of values that differ by chance within bins a tenth of a standard error remains, which the standard error knows.
+    """
+    layout = schema({**SINGLE, "bins": {"width": 2}}, {**AGES, "bins": {"width": 4}})
+    widened = 0
+    for seed in range(8):
+        table = people(seed, 1000)
+        found, own = told(layout, table=table), ds.fit(table, "y ~ g + x", reference={"g": "b"})
+        for name in ("g[T.a]", "x"):
+            c = found[name]
+            assert abs(c.estimate - own[name].value) < 1.96 * c.doubt + 0.1 * c.se
+            assert c.se > own[name].std_error
+            widened += 1
+    assert widened == 16
+    assert "wider for what bins and open ends of y and x may do to values" in found.notes[-1]
+
+
+def test_rows_in_an_open_end_bin_refuse_and_an_empty_one_does_not():
+    cut = {"minimum": 0, "maximum": 60, "open": "high"}
+    found = told(schema(cut, AGES))
+    assert "values of y may lie beyond its bounds, which are open" in found.refusal.reason
+    assert "state the bounds of y" in found.refusal.ask
+    assert told(schema({**cut, "open": "low"}, AGES)).refusal is None
+    largest = int(pa.compute.max(people()["y"]).as_py())
+    assert told(schema({"minimum": 0, "maximum": largest + 1, "open": "high"}, AGES)).refusal is None
+
+
+def test_what_is_a_category_or_a_fixed_effect_has_no_doubt():
+    layout = schema({**SINGLE, "bins": {"width": 50}}, {**AGES, "bins": {"width": 10}, "open": "both"})
+
+    def numbers(text):
+        return [b.name for b in binned_numbers(RegressionFormula.parse(text, layout.names), layout)]
+
+    assert numbers("y ~ g + x") == ["y", "x"]
+    assert numbers("g ~ C(x)") == []
+    assert numbers("y ~ g | x") == ["y"]
+    roles = layout.to_dict()
+    for field in roles["fields"]:
+        field["role"] = "private" if field["name"] == "y" else "public"
+    label = Schema.from_dict({**roles, "neighbours": "label"})
+    assert [b.name for b in binned_numbers(RegressionFormula.parse("y ~ x", label.names), label)] == ["y"]
+
+
+def release(layout, method, **options):
+    return ds.synthesize(people(), layout, method, budget=ds.PureDP(4), testing=True, noise_seed=1, **options)
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_fit_and_supports_decide_alike(planned):
+    layout = schema({"minimum": 0, "maximum": 60, "open": "high"}, AGES)
+    analyses = ["y ~ g + x"] if planned else []
+    made = release(layout, ds.Marginals([["y", "g"], ["y", "x"], ["x", "g"]]), analyses=analyses)
+    with pytest.raises(
+        NotCarried, match=r"values of y may lie beyond its bounds.*ask the steward to state the bounds of y"
+    ):
+        ds.fit(made, "y ~ g + x")
+    assert made.supports("y ~ g + x").level == "not carried"
+    assert "state the bounds of y" in made.supports("y ~ g + x").ask
+    assert np.isfinite(ds.fit(made, "y ~ g + x", allow_unsupported=True)["x"].value)
+
+
+def test_the_mechanism_run_again_allows_for_bins_too():
+    """`robust` takes the rows: wide bins are refused there, narrow ones widen."""
+    fine = schema({**SINGLE, "bins": {"width": 2}}, {**AGES, "bins": {"width": 5}})
+    pairs = ds.Marginals([["x", "g"]])
+    wide = release(schema(SINGLE, {**AGES, "bins": {"width": 50}}), pairs)
+    with pytest.raises(NotCarried, match="x is known in bins"):
+        ds.fit(wide, "x ~ g", robust=True, replicates=10, seed=1)
+    found = ds.fit(release(fine, pairs), "x ~ g", robust=True, replicates=10, seed=1)
+    assert any("wider for what bins" in note for note in found.combined.notes)
+
+
+def test_private_numbers_under_label_are_judged_alike():
+    fields = [
+        {"name": "y", "type": "integer", **SINGLE, "role": "public"},
+        {"name": "x", "type": "integer", **AGES, "bins": {"width": 50}, "role": "private"},
+        {"name": "g", "type": "string", "enum": ["b", "a"], "other": "b", "role": "public"},
+    ]
+    layout = Schema.from_dict({"name": "t", "unit": "row", "neighbours": "label", "fields": fields})
+    made = release(layout, ds.Forest(), analyses=["y ~ x + g"])
+    with pytest.raises(NotCarried, match=r"x is known in bins.*finer bins of x"):
+        ds.fit(made, "y ~ x + g")
