@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items):
         if item.path.is_relative_to(AUDIT):
             item.add_marker("audit")
     # Of two processes that share the tests the first begins here and the other takes from the end: one cluster is started.
-    items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))
+    items.sort(key=lambda item: "spark" not in (*getattr(item, "fixturenames", ()), *item.keywords))
 
 
 @pytest.fixture(autouse=True)
