@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assurance.cases import planned_cases, registered_cases, variants
+from assurance.cases import Case, planned_cases, registered_cases, variants
 from assurance.matrix import flagged_piece, half_noise
-from assurance.pairs import KINDS, PRIVATE, neighbours
+from assurance.pairs import FIELDS, KINDS, PRIVATE, Pair, neighbours
 from assurance.recording import Recording, Replay
 from assurance.rerun import check_pair
 from dipsmith.audit.observation import Observation
 from dipsmith.counting import BatchRows
 from dipsmith.counting.count import HeldRows
 from dipsmith.methods.forest.training import Dependence
+from dipsmith.methods.graph.aim import AIM
 from dipsmith.privacy import curator as curator_module
 from dipsmith.privacy.accountant import Purse
 from dipsmith.privacy.budget import ZCDP, PureDP
@@ -74,6 +75,29 @@ def test_nothing_but_paid_answers_depends_on_one_unit_with_other_settings(case):
         checked = check_pair(pair, case, BUDGETS[currency], seed)
         assert checked.findings == (), f"{checked.kind}, seed {seed}"
         assert checked.questions > 0
+
+
+def place_pair(relation, kind):
+    """Rows in tracts of counties, which differ in one: a new row in a tract where nobody was, or one that moved there."""
+    tracts = [f"{county}{i}" for county in "ab" for i in "12"]
+    fields = [
+        {"name": "tract", "type": "string", "enum": tracts, "other": "a1", "hierarchy": {"county": 1, "tract": 2}},
+        *({"name": name, **field} for name, field in FIELDS.items() if name in ("grade", "sex")),
+    ]
+    schema = Schema.from_dict({"name": "placed", "unit": "row", "neighbours": relation, "fields": fields})
+    rows = [{"tract": tracts[i % 3], "grade": "abc"[i % 3], "sex": "FM"[i % 2]} for i in range(30)]
+    changed = [*rows[:-1], rows[-1] | {"tract": "b2"}] if relation == "replace" else [*rows, rows[0] | {"tract": "b2"}]
+    before, after = (pa.Table.from_pylist(side) for side in (rows, changed))
+    return Pair(kind, schema, before, after)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+@pytest.mark.parametrize("currency", BUDGETS)
+def test_nothing_but_paid_answers_depends_on_where_one_row_is(relation, currency):
+    case = Case("aim, places", relation, AIM(rounds=2, planned=[("tract", "sex")]))
+    checked = check_pair(place_pair(relation, "a row in an empty place"), case, BUDGETS[currency], 3)
+    assert checked.findings == ()
+    assert checked.questions > 4
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """A release with a tree of places: what is kept, what the card and the plan say, and the same bytes in any order."""
 
 import json
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +9,10 @@ import pytest
 
 import dipsmith as ds
 from dipsmith.cli.main import commands
+from dipsmith.codec.encode import Encoder
+from dipsmith.errors import ContradictedRows
+from dipsmith.privacy.curator import Curator
+from dipsmith.synthesis.known_rows import contradicted_totals
 
 PLACES = [f"{s}{c}{t}" for s in "ab" for c in "12" for t in "123"]
 TOTALS = "code,count\na,260\nb,140\n"
@@ -37,9 +42,32 @@ def people(rows=400, seed=0):
     return pa.table({"tract": place, "sex": sex, "age": random.integers(0, 80, rows)})
 
 
+def coded(table, schema):
+    return Encoder(schema).encode(table)[0]
+
+
 def released(table, schema, **more):
     made = {"budget": ds.PureDP(2), "seed": 1, "testing": True, "noise_seed": 4}
     return ds.synthesize(table, schema, ds.AIM(planned=[("tract", "sex")]), **(made | more))
+
+
+def test_totals_that_noisy_counts_contradict_are_told(schema, tmp_path):
+    """Right ones are not, in 20 runs: one false alarm in a million runs at most."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ContradictedRows)
+        for seed in range(20):
+            curator = Curator.rehearse(coded(people(), schema), ds.PureDP(2), seed=seed)
+            ds.AIM(planned=[("tract", "sex")], rounds=1).fit(curator)
+            assert contradicted_totals(curator.answers) == ""
+    (tmp_path / "states.csv").write_text("code,count\na,60\nb,140\n")
+    with pytest.warns(ContradictedRows, match="total of state 'a' is 60"):
+        release = released(people(), ds.Schema.read(tmp_path / "people.yaml"), budget=ds.PureDP(5))
+    assert any(note.startswith("The public total of state 'a' is 60") for note in release.card.notes)
+    (tmp_path / "states.csv").write_text(TOTALS)
+    (tmp_path / "tracts.csv").write_text("code,count\nb23,300\n")
+    (tmp_path / "people.yaml").write_text(SCHEMA.replace("{state: states.csv}", "{tract: tracts.csv}"))
+    with pytest.warns(ContradictedRows, match="total of tract 'b23' is 300"):
+        released(people(), ds.Schema.read(tmp_path / "people.yaml"), budget=ds.PureDP(5))
 
 
 def test_a_release_keeps_public_totals_and_says_where_they_come_from(schema, tmp_path):

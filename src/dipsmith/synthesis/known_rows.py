@@ -1,9 +1,10 @@
-"""Whether noisy counts contradict a number of rows that the steward stated as publicly known.
+"""Whether noisy counts contradict what the steward stated as publicly known: the number of rows, or totals by place.
 
 Under add-remove a stated number costs nothing, and counts are made to add up to it: a wrong one distorts every share.
 Each measured table is a partition of all rows, so that its noisy counts add up to the number of rows plus noise whose law is
 known. A table contradicts the number when its sum is farther from it than that noise would bring it with a
-probability below `FALSE_ALARMS`, shared among the tables.
+probability below `FALSE_ALARMS`, shared among the tables. Public totals by place are held against the sums of noisy counts
+by place in the same way, each place with its own share of false alarms.
 
 Privacy
 -------
@@ -19,7 +20,8 @@ import numpy as np
 
 from dipsmith.privacy.events import labels_of_block
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
-from dipsmith.schema import WeightedSums, WeightTotals
+from dipsmith.schema import Cells, Marginal, WeightedSums, WeightTotals
+from dipsmith.schema.places import PlaceTable, tree_of
 
 FALSE_ALARMS = 1e-6
 """How often a true number of rows is contradicted, at most."""
@@ -47,9 +49,51 @@ def contradiction(answers: Sequence[NoisyAnswer], known: int) -> str:
     return said
 
 
-def farthest(table: Measurement, probability: float) -> float:
-    """How far the noise moves the sum of a table, but with a probability below the given one (Chernoff's bound)."""
-    cells = len(table.values) if table.noisy is None else int(table.noisy.sum())
+def contradicted_totals(answers: Sequence[NoisyAnswer]) -> str:
+    """What noisy counts by place say against the public totals of places; empty when they agree with all."""
+    worst, said, asked = 1.0, "", 0
+    for table in (a.measurement for a in answers if _counts_all_rows(a)):
+        if (level := _place_level(table.cells)) is None:
+            continue
+        tree = tree_of(table.cells.schema)
+        stated = tree.totals(level)
+        if level == len(tree.sizes) - 1:
+            stated = stated[tree.nodes[level]]  # a cross-table has the places in the order of their codes
+        known = np.flatnonzero(np.isfinite(stated))
+        if not known.size:
+            continue
+        asked += 1
+        values = table.values.reshape(stated.size, -1)
+        allowed = farthest(table, FALSE_ALARMS * 6 / (np.pi * asked) ** 2 / known.size, values.shape[1])
+        away = np.abs(values.sum(axis=1)[known] - stated[known])
+        if away.max() > worst * allowed:
+            worst, place = away.max() / max(allowed, 1.0), known[int(away.argmax())]
+            name, total, found = tree.names[level], int(stated[place]), int(values[place].sum())
+            label = tree.labels(level)[place if level < len(tree.sizes) - 1 else tree.nodes[level][place]]
+            said = (
+                f"the public total of {name} '{label}' is {total:,}, but noisy counts add up to {found:,}, more than "
+                f"{allowed:,.0f} away (one false alarm in a million): counts by place are distorted. Correct the totals or leave "
+                "them out; or see whether rows lie outside the domains and rules of the schema, which count nowhere"
+            )
+    return said
+
+
+def _place_level(cells: Cells) -> int | None:
+    """The level of the places by which a table counts, None where it is no table by place."""
+    if isinstance(cells, PlaceTable):
+        return cells.level or None
+    tree = cells.schema.places if isinstance(cells, Marginal) else None
+    by_place = tree is not None and cells.attributes[:1] == (tree.attribute.name,)
+    return len(tree.sizes) - 1 if tree is not None and by_place else None
+
+
+def farthest(table: Measurement, probability: float, cells: int | None = None) -> float:
+    """How far noise moves the sum of a table's cells, but with a probability below the given one (Chernoff's bound).
+
+    Of so many `cells`, by default all that carry noise.
+    """
+    if cells is None:
+        cells = len(table.values) if table.noisy is None else int(table.noisy.sum())
     variance, least = table.variance, log(2 / probability)
     if cells == 0 or variance == 0:
         return 0.0

@@ -40,7 +40,7 @@ from dipsmith.synthesis.careers import career_notes
 from dipsmith.synthesis.column_map import require_factors
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.households import household_notes
-from dipsmith.synthesis.known_rows import contradiction
+from dipsmith.synthesis.known_rows import contradicted_totals, contradiction
 from dipsmith.synthesis.natural_inputs import (
     MethodLike,
     SchemaLike,
@@ -302,13 +302,12 @@ def _fit_one(curator: Curator, method: Method) -> tuple[Method, Model]:
 
 
 def _contradicted_rows(curator: Curator, order: Order) -> tuple[str, ...]:
-    """Where noisy counts contradict the stated number of rows: a warning, and a note for the card."""
+    """Where noisy counts contradict the stated number of rows or public totals: warnings, and notes for the card."""
     known = order.stated_rows
-    message = "" if known is None else contradiction(curator.answers, known)
-    if not message:
-        return ()
-    warnings.warn(message, ContradictedRows, stacklevel=3)
-    return (f"{message[:1].upper()}{message[1:]}.",)
+    found = ["" if known is None else contradiction(curator.answers, known), contradicted_totals(curator.answers)]
+    for message in filter(None, found):
+        warnings.warn(message, ContradictedRows, stacklevel=3)
+    return tuple(f"{message[:1].upper()}{message[1:]}." for message in found if message)
 
 
 def _row_count(curator: Curator, models: Sequence[FittedModel], order: Order) -> tuple[int, str]:

@@ -51,6 +51,12 @@ def test_parities_are_found_without_being_told(ways, budget):
     assert all(len(t.marginal.attributes) <= 2 for t in pairs.measurements)
 
 
+@pytest.mark.slow
+def test_a_parity_of_four_is_kept_where_sets_of_five_are_asked_for():
+    model = AIM(degree=5).fit(Curator.rehearse(parity_rows(4), ZCDP.from_approx(1, 1e-9), seed=3))
+    assert kept(model, 4) >= 0.93
+
+
 def test_a_weak_parity_among_columns_that_depend_on_each_other():
     rng = np.random.default_rng(1)
     n = 30_000
