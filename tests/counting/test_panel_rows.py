@@ -48,30 +48,65 @@ def careers(random, people, ids="p"):
     return rows
 
 
-def tables_of(rows):
+def tables_of(rows, entries=False):
     steps = BatchRows(source(table(rows)), schema(), KEY).steps()
+    steps = steps.steps() if entries else steps
     sets = [names for size in (0, 1, 2, 3) for names in combinations(steps.schema.names, size)]
     return steps.count([Marginal.of(steps.schema, names) for names in sets])
 
 
-def test_whoever_joins_changes_every_table_by_at_most_max_rows():
+@pytest.mark.parametrize(("entries", "bound"), [(False, K), (True, 1)])
+def test_whoever_joins_changes_every_table_by_at_most_max_rows_and_entries_by_one(entries, bound):
     random = np.random.default_rng(5)
     most = 0
     for _ in range(25):
         rows = careers(random, 6)
         one = [("new", *row[1:]) for row in careers(random, 1)]
-        for fewer, more in zip(tables_of(rows), tables_of([*rows, *one]), strict=True):
+        for fewer, more in zip(tables_of(rows, entries), tables_of([*rows, *one], entries), strict=True):
             assert (more >= fewer).all()
             most = max(most, int((more - fewer).sum()))
-    assert most == K  # the bound is reached
+    assert most == bound  # the bound is reached
+
+
+def test_an_entry_is_the_first_row_of_a_unit_with_its_last_period():
+    rows = [("a", 4, "F", 1), ("a", 2, "F", 0), ("b", 1, "M", 2), ("c", 3, "M", 1), ("c", 4, "M", 0), ("d", 9, "F", 2)]
+    entries = BatchRows(source(table(rows)), schema(), KEY).steps().steps()
+    held = {name: entries.held[name].tolist() for name in entries.schema.names}
+    # a: from 2 to 4, away in 3; b: in 1 alone; c: in 3 and 4. d breaks the rule.
+    expected = {
+        "year (first)": [1, 0, 2],
+        "sex (first)": [0, 1, 1],
+        "grade (first)": [0, 2, 1],
+        "(last period)": [3, 0, 3],
+        "(gaps)": [1, 0, 0],
+    }
+    assert held == expected
+    assert entries.held.lawful().all()
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_how_many_units_there_are_is_not_told_for_free(relation):
+    from dataclasses import replace
+
+    from dipsmith.privacy.budget import PureDP
+    from dipsmith.privacy.curator import Curator
+    from dipsmith.privacy.events import Rehearsal
+    from dipsmith.privacy.randomness import Stream
+
+    rows = BatchRows(source(table(careers(np.random.default_rng(1), 5))), replace(schema(), neighbours=relation), KEY)
+    curator = Curator(rows, PureDP(1), stream=Stream.of(1), journal=Rehearsal())
+    entries = curator.steps(PureDP(1)).steps(PureDP(1))
+    assert entries.max_rows == 1
+    assert entries.rows is None
 
 
 def test_the_order_of_the_file_does_not_matter():
     random = np.random.default_rng(6)
     rows = careers(random, 8)
     mixed = [rows[i] for i in random.permutation(len(rows))]
-    for first, second in zip(tables_of(rows), tables_of(mixed), strict=True):
-        assert np.array_equal(first, second)
+    for entries in (False, True):
+        for first, second in zip(tables_of(rows, entries), tables_of(mixed, entries), strict=True):
+            assert np.array_equal(first, second)
 
 
 def test_a_unit_has_one_row_in_a_period():

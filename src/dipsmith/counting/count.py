@@ -61,8 +61,8 @@ class Rows(Protocol):
     def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
         """Return the distinct combinations of public attributes, sorted, and how often each occurs."""
 
-    def total(self) -> int:
-        """Return the number of rows held, lawful or not: what is public where n is public."""
+    def total(self) -> int | None:
+        """Return the number of rows held, lawful or not: what is public where n is public; None if it never is."""
 
     def within(self, attribute: str, code: int) -> Rows:
         """Return the block of rows with this code."""
@@ -242,10 +242,11 @@ class HeldRows(BatchRows):
 class DerivedRows(HeldRows):
     """Rows made from others that break no rule; `make` gives them when they are first needed.
 
-    `total` gives the number of rows behind them, lawful or not: what is public where that number is. Their own is not.
+    `total` gives the number of rows behind them, lawful or not: what is public where that number is, None where it never
+    is. Their own is not.
     """
 
-    def __init__(self, schema: Schema, make: Callable[[], Codes], total: Callable[[], int]) -> None:
+    def __init__(self, schema: Schema, make: Callable[[], Codes], total: Callable[[], int | None]) -> None:
         self.schema, self._make, self._total = schema, make, total
         self._memory, self._fixed = CountMemory(), ()
 
@@ -258,7 +259,7 @@ class DerivedRows(HeldRows):
         """Yield all of them, in every view."""
         yield self.held
 
-    def total(self) -> int:
+    def total(self) -> int | None:  # type: ignore[override]
         """The number of rows behind them."""
         return self._total()
 

@@ -315,7 +315,7 @@ class Curator:
         return self._child(wider, budget, self.relation, path_inside(self.block, name), self.moving)
 
     def steps(self, budget: Budget) -> Curator:
-        """A child that sees steps of a panel, or lines of households: of a unit no more than rows (``docs/proofs/panel.md``)."""
+        """A child that sees steps of a panel, of steps the entries, or lines of households (``docs/proofs/panel.md``)."""
         self._purse.take(budget)
         return self._child(self._rows.steps(), budget, self.relation, self.block, self.moving)
 

@@ -7,6 +7,10 @@ whether it goes on (`NEXT`). Columns with `fixed: true` do not change and stand 
 
 So whatever measures tables of rows can measure transitions, entries and exits as well, and a unit has no more steps
 than rows: the sensitivity of every table is that of rows (``docs/proofs/panel.md``).
+
+A unit's *entry* is one line: its first row, the period of its last one, and whether it was away in between. One line moves
+one count, however long the career: who comes, how long they stay, and all columns that are fixed for life are known far
+better from entries than from steps.
 """
 
 from __future__ import annotations
@@ -32,7 +36,13 @@ NEXT: Final = "(next)"
 STAYS, LEAVES = range(2)
 ABSENT: Final = "(absent)"
 
+END: Final = "(last period)"
+GAPS: Final = "(gaps)"
+WHOLE, BROKEN = range(2)
+
 MOST_PERIODS: Final = 1_000
+MOST_BANDS: Final = 48
+"""Where there are more periods, the last one is told in so many bands of neighbouring periods, or fewer."""
 
 
 def before(name: str) -> str:
@@ -42,6 +52,15 @@ def before(name: str) -> str:
     'pay (before)'
     """
     return f"{name} (before)"
+
+
+def entering(name: str) -> str:
+    """What the column of an entry is called: the value in a unit's first row.
+
+    >>> entering("pay")
+    'pay (first)'
+    """
+    return f"{name} (first)"
 
 
 def fixed_columns(schema: Schema) -> tuple[str, ...]:
@@ -61,7 +80,12 @@ def step_schema(schema: Schema) -> Schema:
         Attribute(ARRIVAL, "string", Categories.of(["first", "again", "here before"], other="first")),
         Attribute(NEXT, "string", Categories.of(["stays", "leaves"], other="leaves")),
     ]
-    rules = [*schema.rules]
+    order, last = str(schema.unit.order), schema[str(schema.unit.order)].size - 1
+    rules = [
+        *schema.rules,
+        Rule(((order, (0,)), (ARRIVAL, (AGAIN, HERE))), "in the first period everybody is new"),
+        Rule(((order, (last,)), (NEXT, (STAYS,))), "in the last period everybody leaves"),
+    ]
     for name in changing_columns(schema):
         column = schema[name]
         labels = [f"{i}: {label}" for i, label in enumerate(column.labels)]
@@ -91,6 +115,47 @@ def steps_of(codes: Codes, units: NDArray[np.integer], schema: Schema) -> dict[s
     return columns
 
 
+def band_width(schema: Schema) -> int:
+    """How many neighbouring periods make a band: 1 unless there are very many periods."""
+    return -(-schema[str(schema.unit.order)].size // MOST_BANDS)
+
+
+def entry_schema(schema: Schema) -> Schema:
+    """The schema of a panel's entries, one line for each unit.
+
+    Its columns have names of their own: counts of first rows are no counts of rows.
+    """
+    order, width = str(schema.unit.order), band_width(schema)
+    labels = schema[order].labels
+    bands = tuple(range(-(-len(labels) // width)))
+    names = [f"{i}: {labels[i * width]}" for i in bands]
+    inside = [tuple(range(i * width, min((i + 1) * width, len(labels)))) for i in bands]
+    begin = entering(order)
+    rules = [Rule(tuple((entering(n), codes) for n, codes in rule.never), rule.text) for rule in schema.rules]
+    rules += [Rule(((begin, inside[i]), (END, bands[:i])), "nobody leaves before entering") for i in bands[1:]]
+    if width == 1:
+        rules += [
+            Rule(((begin, (i,)), (END, bands[i : i + 2]), (GAPS, (BROKEN,))), "a gap lies between") for i in bands
+        ]
+    attributes = (
+        *(replace(a, name=entering(a.name)) for a in schema.attributes),
+        Attribute(END, "string", Categories.of(names, other=names[0], ordered=True)),
+        Attribute(GAPS, "string", Categories.of(["none", "some"], other="none")),
+    )
+    unit = replace(schema.unit, max_rows=1, order=None)
+    return replace(schema, attributes=attributes, unit=unit, rules=tuple(rules), analyses=(), known_rows=None)
+
+
+def entries_of(steps: Codes, schema: Schema) -> dict[str, NDArray[np.integer]]:
+    """The columns of the entries of steps that are sorted by unit and period."""
+    period = steps[str(schema.unit.order)].astype(np.int64)
+    starts = np.flatnonzero(steps[ARRIVAL] == FIRST)
+    ends = np.append(starts[1:], len(period)) - 1 if len(starts) else starts
+    broken = period[ends] - period[starts] > ends - starts
+    columns: dict[str, NDArray[np.integer]] = {entering(n): steps[n][starts] for n in schema.names}
+    return columns | {END: period[ends] // band_width(schema), GAPS: np.where(broken, BROKEN, WHOLE)}
+
+
 def check_order(schema: Schema) -> None:
     """Refuse an order that is no column of periods, or names of columns that steps need."""
     name = str(schema.unit.order)
@@ -109,6 +174,7 @@ def check_order(schema: Schema) -> None:
         raise SchemaError(
             "unit.order makes a panel of whole rows, under add-remove or replace; under label leave it out"
         )
-    taken = {ARRIVAL, NEXT, *(before(n) for n in changing_columns(schema))} & set(schema.names)
+    own = {ARRIVAL, NEXT, END, GAPS, *map(entering, schema.names), *map(before, changing_columns(schema))}
+    taken = own & set(schema.names)
     if taken:
         raise SchemaError(f"column '{min(taken)}' has a name that steps of a panel need; rename it")

@@ -11,6 +11,7 @@ REPLAY = "tests/audit/test_replay.py::test_nothing_but_paid_answers_depends_on_o
 PLANNED = "tests/audit/test_replay.py::test_nothing_but_paid_answers_depends_on_one_unit_of_planned_analyses"
 BYTES = "tests/audit/test_bytes.py"
 CAREERS = "tests/synthesis/test_careers.py"
+PANELS = "tests/counting/test_panel_rows.py"
 HOUSEHOLDS = "tests/counting/test_household_rows.py"
 ENCODE = "tests/codec/test_encode.py"
 CURATOR = "tests/privacy/test_curator.py"
@@ -898,7 +899,7 @@ MUTANTS = (
         "schema/steps.py",
         "    same = np.append(False, units[1:] == units[:-1]) if len(units) else np.zeros(0, dtype=bool)\n",
         "    same = np.append(False, np.ones(len(units) - 1, dtype=bool)) if len(units) else np.zeros(0, dtype=bool)\n",
-        "tests/counting/test_panel_rows.py::test_whoever_joins_changes_every_table_by_at_most_max_rows",
+        f"{PANELS}::test_whoever_joins_changes_every_table_by_at_most_max_rows_and_entries_by_one",
     ),
     one(
         "half the noise on sums by two labels",
@@ -955,6 +956,27 @@ MUTANTS = (
         "    rows, units = rows.take(first), units[first]\n",
         "",
         "tests/counting/test_panel_rows.py::test_a_unit_has_one_row_in_a_period",
+    ),
+    one(
+        "an entry of a unit for every time it returns",
+        "schema/steps.py",
+        "    starts = np.flatnonzero(steps[ARRIVAL] == FIRST)\n",
+        "    starts = np.flatnonzero(steps[ARRIVAL] != HERE)\n",
+        f"{PANELS}::test_whoever_joins_changes_every_table_by_at_most_max_rows_and_entries_by_one",
+    ),
+    one(
+        "steps at the price of entries",
+        "schema/steps.py",
+        "    unit = replace(schema.unit, order=None)\n",
+        "    unit = replace(schema.unit, max_rows=1, order=None)\n",
+        "tests/methods/graph/test_career_model.py::test_a_whole_career_is_protected_and_the_budget_spent",
+    ),
+    one(
+        "the number of units for free",
+        "counting/steps.py",
+        "entries_of(self.held, panel)), lambda: None)\n",
+        "entries_of(self.held, panel)), lambda: len(self.held))\n",
+        f"{PANELS}::test_how_many_units_there_are_is_not_told_for_free",
     ),
     one(
         "lawful rows of a panel as the public number of rows",

@@ -41,16 +41,24 @@ import numpy as np
 
 from dipsmith.estimation.parameters import as_groups, require_least, require_one_of, require_shares
 from dipsmith.methods.graph.candidates import fitting_candidates, workload_weights
-from dipsmith.methods.graph.careers import CareerModel, pool_far_moves, step_pairs, transitions
+from dipsmith.methods.graph.careers import (
+    TERMS_SHARE,
+    CareerModel,
+    entry_tables,
+    split_entries,
+    step_pairs,
+    transitions,
+)
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import Evidence, join_repeats
 from dipsmith.methods.graph.households import HouseholdModel, compositions, line_pairs
 from dipsmith.methods.graph.junction import Array, Attributes
 from dipsmith.methods.graph.misfit import Misfit, noise_left, relative_shares
 from dipsmith.methods.graph.model import GraphModel, rule_links
+from dipsmith.methods.graph.moves import expected_moves
 from dipsmith.methods.graph.place_tables import measure_places, plan_places, wanted_sets
 from dipsmith.methods.graph.places import PlaceModel, area_evidence, area_level, fill_places, known_columns
-from dipsmith.methods.graph.planned import measure_planned, plan_tables, sets_for
+from dipsmith.methods.graph.planned import as_columns, measure_planned, plan_tables, sets_for
 from dipsmith.methods.graph.prior import PublicModel, Start, choose_start, join_expected, split_prior
 from dipsmith.methods.graph.queries import marginal, pairs
 from dipsmith.methods.graph.stages import (
@@ -71,7 +79,7 @@ from dipsmith.schema import Marginal, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.households import line_schema
 from dipsmith.schema.places import coarse_schema
-from dipsmith.schema.steps import step_schema
+from dipsmith.schema.steps import entering, entry_schema, step_schema
 
 ROUGH, STEPS = 1e-3, 40
 """Tolerance of the fits between rounds, in nats per row, and their steps at most."""
@@ -158,8 +166,18 @@ class AIM:
             return self._fit_places(curator)
         if schema.unit.order is None and schema.members is None:
             return self._fit_rows(curator)
-        fitted = self._of_steps(schema)._fit_rows(curator.steps(curator.budget))
-        return CareerModel(schema, fitted) if schema.members is None else HouseholdModel(schema, fitted)
+        derived, of_steps = curator.steps(curator.budget), self._of_steps(schema)
+        if schema.members is not None:
+            return HouseholdModel(schema, of_steps._fit_rows(derived))
+        for_entries, for_steps = split_entries(curator.budget)
+        entries = self._of_entries(schema)._fit_rows(derived.steps(for_entries))
+        return CareerModel(schema, of_steps._fit_rows(derived.nested(for_steps)), entries)
+
+    def _of_entries(self, schema: Schema) -> Self:
+        """The same method for the entries of a panel."""
+        planned = (*entry_tables(schema), *(tuple(map(entering, names)) for names in self.planned))
+        workload = None if self.workload is None else [tuple(map(entering, names)) for names in self.workload]
+        return replace(self, planned=planned, workload=workload, planned_share=TERMS_SHARE)
 
     def _of_steps(self, schema: Schema) -> Self:
         """The same method for the steps of a panel, or for the lines of households."""
@@ -211,12 +229,14 @@ class AIM:
             public = PublicModel.of(self.prior.codes, schema, self.max_cells)
             start = choose_start(curator, public, evidence, total, [c for c in weights if len(c) < 3], shares.choice)
             evidence = start.evidence
+        prior = [*start.factors]
         if for_planned is not None:
             planned = measure_planned(curator, self.planned, for_planned, self.max_cells)
-            evidence += pool_far_moves(planned, schema)
+            prior += expected_moves(planned, schema)
+            evidence += planned
         tied = [*(e.attributes for e in evidence if len(e.attributes) > 1), *start.links]
         links = [*start.links, *rule_links(schema, tied, self.max_cells // 2)]
-        fit_again = partial(fit, schema, linked=links, prior=start.factors)
+        fit_again = partial(fit, schema, linked=links, prior=prior)
         fitted = fit_again(evidence, total)
         refused: set[Attributes] = set()
         share = 0 if for_rounds is None else max(1, for_rounds.units // self._rounds(schema))
@@ -264,10 +284,13 @@ class AIM:
             return [trust, *self._plan_rows(schema, shares.rest, public)]
         if schema.places is not None:
             return self._plan_places(schema, budget, public)
-        if schema.unit.order is not None or schema.members is not None:
-            derived = step_schema(schema) if schema.members is None else line_schema(schema)
-            steps = self._of_steps(schema).plan(derived, budget, public)
-            return [s if set(s.attributes) <= set(schema.names) else replace(s, attributes=()) for s in steps]
+        if schema.members is not None:
+            return as_columns(schema, self._of_steps(schema).plan(line_schema(schema), budget, public))
+        if schema.unit.order is not None:
+            for_entries, for_steps = split_entries(budget)
+            entries = self._of_entries(schema).plan(entry_schema(schema), for_entries, PublicFacts())
+            steps = self._of_steps(schema).plan(step_schema(schema), for_steps, public)
+            return as_columns(schema, [*entries, *steps])
         return self._plan_rows(schema, budget, public)
 
     def _plan_rows(
@@ -300,7 +323,7 @@ class AIM:
         steps = plan_places(schema, sets, for_places, public.rows)
         told = known_columns(coarse, sets, self.max_cells)
         areas = self._of_areas(schema)._plan_rows(coarse, for_areas, public, told)
-        return [*steps, *(s if set(s.attributes) <= set(schema.names) else replace(s, attributes=()) for s in areas)]
+        return [*steps, *as_columns(schema, areas)]
 
     def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The columns, and every pair as if it were chosen in an average round."""

@@ -12,6 +12,7 @@ Which tables are planned is decided by formulas and schema alone. One call of `C
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.parameters import as_groups
@@ -79,6 +80,11 @@ def plan_tables(schema: Schema, planned: Sequence[Sequence[str]], budget: Budget
         table = Marginal.of(schema, _in_order(schema, names))
         steps.append(Planned("planned table", table.key, share, table.size, sd, attributes=table.attributes))
     return steps
+
+
+def as_columns(schema: Schema, steps: Sequence[Planned]) -> list[Planned]:
+    """Lines of a plan for rows that are seen in another way: attributes that the schema does not have are not told."""
+    return [s if set(s.attributes) <= set(schema.names) else replace(s, attributes=()) for s in steps]
 
 
 def _budgets(schema: Schema, planned: Sequence[Sequence[str]], budget: Budget) -> list[Budget]:

@@ -10,13 +10,14 @@ Privacy: reads a fitted model; post-processing, free.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from itertools import combinations
 from itertools import product as cartesian
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, product, sum_axes, sum_to
 
@@ -149,3 +150,21 @@ def given_separator(table: Array, names: Attributes, separator: Attributes) -> A
     below = sum_to(table, names, separator)
     spread = below.reshape([table.shape[i] if n in separator else 1 for i, n in enumerate(names)])
     return np.divide(table, spread, out=np.zeros_like(table), where=spread > 0)
+
+
+def given_others(
+    tree: JunctionTree, beliefs: Sequence[Array], columns: Mapping[str, NDArray[np.integer]], name: str
+) -> Array:
+    """The probability of every value of one attribute for each row of the others, rows × values.
+
+    What the model holds to be impossible has all values equally likely.
+    """
+    odds = np.ones((len(next(iter(columns.values()))), tree.sizes[name]))
+    for belief, names, separator in zip(beliefs, tree.cliques, tree.separators, strict=True):
+        if name not in names:
+            continue
+        table = given_separator(belief, names, separator) if name in separator else belief
+        others = [n for n in names if n != name]
+        odds *= _axes(table, names, (*others, name))[tuple(columns[n] for n in others)]
+    sums = odds.sum(axis=1, keepdims=True)
+    return np.where(sums > 0, odds / np.where(sums > 0, sums, 1.0), 1 / tree.sizes[name])
