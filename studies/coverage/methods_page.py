@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from studies.coverage.methods import (
     AUTHENTIC,
     EPSILONS,
+    FRESH_RUNS,
     LABELLERS,
     METHODS,
     MORE_RUNS,
@@ -135,6 +136,25 @@ def tell(tallies: Sequence[Tally]) -> str:
                 shown.append(f"| {_named(kind)} | {texts} | {' / '.join(dict.fromkeys(runs))} |")
         parts.append(f"### {question.name}\n\n{ASKED[question.name]}\n\n" + "\n".join(shown) + "\n")
     return "\n".join(parts)
+
+
+FRESH = """### Cells that looked low, again
+
+A kind of release that still has a cell below the nominal share after {more} runs is run {wanted:,} times more, from other seeds. That
+number was fixed before, and these runs are counted by themselves, with all questions that such a release answers.
+
+{table}
+"""
+
+
+def tell_fresh(tallies: Sequence[Tally], fresh: Sequence[Tally]) -> str:
+    """The section of low cells and their fresh runs; empty where there are none."""
+    first = {c.name: c for c in cells(tallies)}
+    shown = ["| release and question | first runs | fresh runs | runs |", "|---|---|---|---|"]
+    shown += [f"| {c.name} | {first[c.name]} | {c} | {c.runs:,} |" for c in cells(fresh) if c.answered]
+    if len(shown) == 2:
+        return ""
+    return FRESH.format(more=MORE_RUNS, wanted=FRESH_RUNS, table="\n".join(shown))
 
 
 def verdict(found: Sequence[Cell]) -> str:

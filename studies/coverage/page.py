@@ -85,6 +85,7 @@ def page() -> str:
     parts = [OPENING]
     if tallies := tally.read():
         parts.append(methods_page.tell(tallies))
+        parts.append(methods_page.tell_fresh(tallies, tally.read(tally.FRESH)))
     if answers := formulas.read():
         parts.append(formulas.tell(answers))
     if gaps := personnel.read():

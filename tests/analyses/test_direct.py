@@ -235,7 +235,7 @@ def test_a_forecast_compares_labels_with_a_frequent_reference() -> None:
         planned = PlannedAnalysis("log(pay) ~ sex + race | agency", reference=(("race", level),))
         agenda = Agenda.of([planned], s, table, np.ones(len(frame), np.int64))
         (note,) = agenda.assumptions
-        assert f"every label but {level}" in note
+        assert f"{level}, with which others are compared" in note
         widths = [e.width for e in agenda.expectations(PureDP(3)) if e.name.startswith("race")]
         # Labels that are taken to be alike have the same forecast.
         assert widths == pytest.approx(widths[:1] * len(widths), rel=0.05)

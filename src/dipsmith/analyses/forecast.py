@@ -333,8 +333,9 @@ def assumed_shares(design: Design) -> tuple[str, ...]:
     ):
         if levels := design.levels.get(name):
             found.append(
-                f"{name}: every label but {levels[0]} is taken to have {RARER / design.sizes[name]:.0%} of the rows, since nothing is "
-                "known of them yet; of a label with half as many the interval is about twice as wide, or it is not told"
+                f"{name}: nothing is known of its labels yet; {levels[0]}, with which others are compared, is taken to be the most "
+                f"frequent, and each other to have {RARER / design.sizes[name]:.0%} of the rows; of one with half as many the interval "
+                "is about twice as wide, or it is not told; beside a rare reference all are wide"
             )
     return tuple(found)
 

@@ -202,6 +202,11 @@ def fit(
     Reference: x = a. Ordinary intervals: nothing is known of any noise in this table.
     """
     extra("pyfixest")
+    if not isinstance(formula, str):
+        raise UsageError(
+            f"formula is a {type(formula).__name__}, expected text such as 'log(pay) ~ sex | agency'; a function of a table goes to "
+            "ds.noise_aware"
+        )
     release, tables = _tables(data)
     chosen = choose_rule(release, rule)
     inner, by = split_by(formula)

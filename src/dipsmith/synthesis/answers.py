@@ -277,7 +277,9 @@ def missing_for(release: Release, *asked: str) -> Gap | None:
         reason = (
             "the labels were adjusted to other analyses that were planned, and nothing shows what this did to this one"
         )
-        return Gap(found.asked, reason, found.ask or "Ask the steward to plan it too (--analysis)")
+        return Gap(
+            found.asked, reason, found.ask or f"Ask the steward to plan it too: --analysis {quoted(found.asked)}"
+        )
     if carries(found):
         return None
     weakest = next((p for p in found.parts if not carries(p)), found)

@@ -178,14 +178,12 @@ class SupportIndex:
         trees, share = holdings.carried(names)
         ask = _ask_columns(names)
         if share >= LEAST_CARRIED:
-            reason = (
-                f"The {trees} divide by {_listed(names)} finely: about {share:.0%} of even a small effect gets through."
-            )
+            reason = f"Trees divide the rows by {_listed(names)} finely: about {share:.0%} of even a small effect gets through."
             return Support(asked, names, "carried", reason, ask, (trees,), by_trees=True)
         if share > 0:
             reason = (
-                f"No noisy table holds {_listed(names)}, and the {trees} may let through as little as {share:.0%} of a "
-                "small effect: the rows may show less of it than there was."
+                f"No noisy table holds {_listed(names)} together, and trees divide the rows by them too coarsely: of a small effect "
+                f"as little as {share:.0%} may be left in the rows."
             )
             return Support(asked, names, "not carried", reason, ask, (trees,), in_rows=False)
         return Support(asked, names, "not carried", _absent(names), ask, in_rows=False)
@@ -267,7 +265,7 @@ class SupportIndex:
         for name in group:
             if words := self._coarse(name, uses.get(name, ())):
                 others = _listed([n for n in group if n not in self.public])
-                reason = f"'{name}' is used as it was released, but {words}, which is all that was measured of it with {others}."
+                reason = f"Together with {others} '{name}' was measured only as the schema groups it, and {words}."
                 return replace(found, level="not carried", reason=reason, in_rows=False, coarse=True)
         return found
 
