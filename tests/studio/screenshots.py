@@ -3,14 +3,15 @@
 python tests/studio/screenshots.py docs/images        the pictures of the documentation
 python tests/studio/screenshots.py FOLDER --every     every page and state, 360 to 2560 pixels, light, dark and printed
 
-Everything shown is made on the spot from simulated people. `--only WORD` draws the states whose name has the word,
-`--look WORD` the looks that have it (400, dark, light-1280); `--keep FOLDER` keeps what was made, so that the next call
+Everything shown is made on the spot from simulated people. `--only WORD,WORD` draws the states whose name has one of the
+words, `--look WORD` the looks that have it (400, dark, light-1280); `--keep FOLDER` keeps what was made, so that the next call
 need not make it again.
 """
 
 import argparse
 import json
 import os
+import re
 import signal
 import tempfile
 import time
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
-from test_studio_browser import fresh, open_step
+from test_studio_browser import fresh, open_step, serious
 from test_studio_jobs import pid_of
 from test_studio_questions import FIRST, SECOND, put
 
@@ -67,7 +68,7 @@ def main(out: Path, *, every: bool, only: str, look: str, keep: str) -> None:
         try:
             facts = json.loads(made.read_text()) if made.is_file() else prepare(running, every)
             made.write_text(json.dumps(facts))
-            states = [s for s in list_states(running, facts) if only in s.name]
+            states = [s for s in list_states(running, facts) if any(word in s.name for word in only.split(","))]
             if every:
                 for scheme, width in [(s, w) for s, w in (*LOOKS, *SPOTS) if look in f"{s}-{w}"]:
                     wanted = [s for s in states if (scheme, width) in LOOKS or s.name in SPOTTED]
@@ -278,7 +279,7 @@ def new_page(browser, scheme: str, width: int):
 
 
 def draw(browser, running, states: list[State], out: Path, scheme: str, width: int) -> None:
-    """Whole pages; a page that is wider than its window is said."""
+    """Whole pages; a page that is wider than its window is said, and what axe finds serious on it."""
     page = new_page(browser, scheme, width)
     plain = page.goto
     settle(page)
@@ -292,6 +293,8 @@ def draw(browser, running, states: list[State], out: Path, scheme: str, width: i
         page.wait_for_timeout(200)
         if (wide := page.evaluate("document.documentElement.scrollWidth")) > width:
             print(f"{state.name} at {width}: {wide} pixels wide")
+        if scheme != "print":
+            print(*serious(page), sep="\n", end="")
         page.screenshot(path=out / f"{state.name}-{scheme}-{width}.png", full_page=True)
     page.context.close()
 
@@ -335,7 +338,9 @@ def illustrate(browser, running, states: list[State], out: Path) -> None:
             page.emulate_media(color_scheme="light")
         if state.name == "compare":
             page.click("#scores > summary")
-            figure = page.locator("figure", has_text="Coefficients").last
+            figure = page.locator("figure", has=page.locator("p", has_text=re.compile("^Coefficients"))).last
+            # it would lie over the figure
+            page.evaluate("document.querySelector('.band').remove()")
             figure.scroll_into_view_if_needed()
             figure.screenshot(path=out / "studio-coefficients.png")
     page.context.close()

@@ -342,8 +342,10 @@ def _name_ends(axis: Any, x: float, ends: Sequence[tuple[str, float, str]], heig
     # what was pushed up is centred on where it would have been
     shift = (places[-1] - float(np.log(known[-1][1]))) / 2 if places else 0.0
     for (name, _, colour), place in zip(known, places, strict=True):
-        beside = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
-        axis.annotate(shorten(name, 18), (x, float(np.exp(place - shift))), color=colour, **beside)
+        # "loglinear, ε = 0.75" is told from "loglinear, ε = 0.7" by its end: smaller rather than cut
+        size = 8 if len(name) <= 18 else 7
+        beside = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "fontsize": size}
+        axis.annotate(shorten(name, 20), (x, float(np.exp(place - shift))), color=colour, **beside)
 
 
 def _decades(low: float, high: float) -> list[float]:

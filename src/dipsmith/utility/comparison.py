@@ -6,7 +6,6 @@ The page has three sentences, the scores at a glance, then a chapter for each qu
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -172,17 +171,16 @@ def lead(comparison: Comparison) -> tuple[str, ...]:
     found = comparison.findings
     first = found[0]
 
-    def each_release(say: Callable[[Findings], str], end: str = ". ") -> str:
-        return say(first) if len(found) == 1 else end.join(f"{f.name}: {say(f)}" for f in found)
-
-    released = each_release(lambda f: f"{f.rows[1]:,} synthetic rows by {f.card.method}, {f.card.guarantee}", "; ")
+    rows = [f"{f.rows[1]:,} synthetic rows by {f.card.method}, {f.card.guarantee}" for f in found]
+    named = [f"{f.name}: " if len(found) > 1 else "" for f in found]
+    released = "; ".join(name + told for name, told in zip(named, rows, strict=True))
     if len(found) > 1 and len({f.card.guarantee for f in found}) == 1:
         each = ", ".join(f"{f.name} ({f.rows[1]:,} rows by {f.card.method})" for f in found)
         released = f"{len(found)} releases, {each}, each under {first.card.guarantee}"
     return (
         f"{first.rows[0]:,} authentic rows of '{comparison.dataset}' are compared with {released}. {first.card.meaning}",
-        f"Kept: {each_release(_strengths)}.",
-        f"Not kept: {each_release(_weaknesses)}.",
+        *(f"{name}Kept: {_strengths(f)}." for name, f in zip(named, found, strict=True)),
+        *(f"{name}Not kept: {_weaknesses(f)}." for name, f in zip(named, found, strict=True)),
     )
 
 

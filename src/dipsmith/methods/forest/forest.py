@@ -114,9 +114,7 @@ class Forest:
     growth_share: float = 0.2
 
     name: ClassVar[str] = "forest"
-    summary: ClassVar[str] = (
-        "Trees grown on public columns, noisy labels in their leaves; the method of the leaf intervals below."
-    )
+    summary: ClassVar[str] = "Trees grown on public columns, noisy labels in their leaves."
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace", "label")
     models: ClassVar[tuple[type[ForestModel], ...]] = (ForestModel,)
 
