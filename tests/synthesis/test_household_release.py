@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
@@ -11,10 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dipsmith as ds
-from dipsmith.errors import DamageError, NotCarried, UnsupportedError, UsageError
+from dipsmith.errors import BudgetError, DamageError, NotCarried, UnsupportedError, UsageError
 from dipsmith.examples import households as example
 from dipsmith.schema import Schema
 from dipsmith.schema.csvw_eo import from_csvw_eo
+from dipsmith.sources import source
+from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.synthesis.release import read_schema
 
 
@@ -296,3 +299,45 @@ def test_rows_of_an_engine_are_read_once():
         return sorted(zip(*(held[n].tolist() for n in held.names), strict=True))
 
     assert lines(Restless(HOMES, 1), Restless(PERSONS, 2)) == lines(source(HOMES), source(PERSONS))
+
+
+# --- two tables, one grant ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def book(tmp_path):
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    for name in ("homes", "others"):
+        ledger.grant(name, ds.PureDP(4))
+    return tmp_path / "budget.db"
+
+
+def charged(book, name="homes", request="r1", homes=HOMES, persons=PERSONS, **more):
+    schema = replace(small(), name=name)
+    paid = {"budget": ds.PureDP(1), "ledger": book, "request": request, "members": persons}
+    return ds.synthesize(homes, schema, ds.AIM(rounds=1), **paid, **more)
+
+
+@pytest.mark.parametrize("other", ["homes", "persons"])
+def test_either_table_under_another_name_must_be_confirmed(other, book):
+    charged(book)
+    tables = {"homes": HOMES.slice(1), "persons": PERSONS.slice(1)}
+    tables[other] = {"homes": HOMES, "persons": PERSONS}[other]
+    with pytest.raises(BudgetError, match="'others' has the same source as 'homes'"):
+        charged(book, "others", "r2", **tables)
+    assert ds.Ledger(book).show("others").spent == 0
+    charged(book, "others", "r2", **tables, another_grant=True)
+
+
+def test_a_request_id_does_not_buy_other_members(book):
+    charged(book)
+    with pytest.raises(BudgetError, match="reserved for other rows"):
+        charged(book, persons=PERSONS.slice(1))
+
+
+def test_the_ledger_tells_no_digest_of_either_table(book):
+    charged(book)
+    held = book.read_bytes()
+    assert b'"also"' in held
+    for table in (HOMES, PERSONS):
+        assert fingerprint(source(table)).encode() not in held

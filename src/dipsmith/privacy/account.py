@@ -56,7 +56,8 @@ class PaidRun:
 
     `charge` is in the grant's currency, in units of 1e-12, by the `pricing` of its time; `delta` is spent besides
     where values were discovered. `seq` and `hash` are of the ledger row that reserved it. `source` is
-    the sealed digest of the rows; None where they have none, or in a ledger of format 1. Once finished, `digests` are
+    the sealed digest of the rows; None where they have none, or in a ledger of format 1; `also` those of further tables
+    of the same people, such as members of households. Once finished, `digests` are
     the SHA-256 of the card of every saved copy of the release, and `path` is the folder of the first.
     """
 
@@ -72,11 +73,17 @@ class PaidRun:
     hash: str
     pricing: Pricing = "zcdp"
     source: Seal | None = None
+    also: tuple[Seal, ...] = ()
     another_grant: bool = False
     delta: Fraction = Fraction(0)
     state: RunState = "reserved"
     digests: tuple[str, ...] = ()
     path: str = ""
+
+    @property
+    def seals(self) -> tuple[Seal, ...]:
+        """All sealed digests."""
+        return self.also if self.source is None else (self.source, *self.also)
 
     @classmethod
     def from_row(cls, row: Row, content: Mapping[str, Any]) -> PaidRun:
@@ -89,6 +96,7 @@ class PaidRun:
             pricing=content.get("pricing", "zcdp"),
             **{key: getattr(row, key) for key in ("time", "seq", "hash")},
             source=Seal.from_record(content["source"]) if "source" in content else None,
+            also=tuple(map(Seal.from_record, content.get("also", ()))),
             another_grant=content.get("another_grant", False),
             delta=Fraction(content.get("delta", 0)),
         )

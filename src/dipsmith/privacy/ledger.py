@@ -165,6 +165,7 @@ class Ledger:
         *,
         protects: Protection,
         source: str | None,
+        also: Sequence[str] = (),
         request_id: str | None = None,
         method: str,
         by: str | None = None,
@@ -174,7 +175,7 @@ class Ledger:
         """Charge a run's whole budget, durably, before it reads anything; pure ε costs πε²/4 where the grant is in ρ.
 
         `protects` is what the budget means (`protection_of` a schema), fixed for a name by its first spend; `source` the digest
-        of the rows (`dipsmith.sources.fingerprint`), kept sealed, None where they have none. A request id, drawn at random when
+        of the rows (`dipsmith.sources.fingerprint`), kept sealed, None where they have none, `also` those of members. A request id, drawn at random when
         omitted, buys one run: again, it continues a reservation that never read data, and is refused once data was read.
         `another_grant` confirms that the same source may be spent under this name too, beside another one's grant; `delta` is
         spent besides where values are discovered, and adds up.
@@ -195,16 +196,17 @@ class Ledger:
         }
         if not self._chain.exists():
             raise self._no_grant(name, budget)
+        digests = [digest for digest in (source, *also) if digest is not None]
 
         def decide(books: Books) -> list[Entry]:
             known = books.runs.get(request["request"])
             if known is not None and known.state != "cancelled":
                 require_same(known, name, budget, protects, method)
-                self._require_same_source(known, source)
+                self._require_same_source(known, digests)
                 require_resumable(known)
                 return []
             charge = self._affordable(books, name, budget, protects)
-            sealed = self._sealed(books, name, source, another_grant)
+            sealed = self._sealed(books, name, digests, another_grant)
             priced = {"pricing": "gaussian"} if books.accounts[name].currency == "rho" else {}
             return [("reserved", {**request, **sealed, **priced, "charge": charge})]
 
@@ -344,25 +346,26 @@ class Ledger:
         self._books = books
         return rows, books
 
-    def _require_same_source(self, run: PaidRun, source: str | None) -> None:
-        if source is None or run.source is None:
+    def _require_same_source(self, run: PaidRun, digests: Sequence[str]) -> None:
+        if not digests or not run.seals:
             return
-        key = self._key_file.key([run.source])
-        if key and run.source.key == key.id and not key.opens(run.source, source):
+        key = self._key_file.key(run.seals)
+        if key and any(s.key == key.id and not any(key.opens(s, digest) for digest in digests) for s in run.seals):
             raise BudgetError(f"request '{run.id}' was reserved for other rows: use a new request id")
 
-    def _sealed(self, books: Books, name: str, source: str | None, confirmed: bool) -> dict[str, Any]:
-        """What a reservation says of its source; refuses one that another dataset was charged for."""
-        key = None if source is None else self._key_file.key(run.source for run in books.others(name))
-        if source is None or key is None:
+    def _sealed(self, books: Books, name: str, digests: Sequence[str], confirmed: bool) -> dict[str, Any]:
+        """What a reservation says of its sources; refuses one that another dataset was charged for."""
+        key = self._key_file.key(seal for run in books.others(name) for seal in run.seals) if digests else None
+        if key is None:
             return {}
-        known = books.known_as(name, key, source)
+        known = [other for digest in digests for other in books.known_as(name, key, digest)]
         if known and not confirmed:
             raise SameSourceError(
                 f"'{name}' has the same source as '{known[0]}', whose grant was charged for it: two grants for the same "
                 "people add up; use that name, or confirm with --another-grant (another_grant=True)"
             )
-        return {"source": asdict(key.seal(source))}
+        source, *also = (asdict(key.seal(digest)) for digest in digests)
+        return {"source": source, **({"also": also} if also else {})}
 
     def _affordable(self, books: Books, name: str, budget: Budget, protects: Protection) -> int:
         account = books.accounts.get(name)

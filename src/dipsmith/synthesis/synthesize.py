@@ -191,6 +191,7 @@ def synthesize(
                     budget,
                     protects=protection_of(schema),
                     source=fingerprint(private),
+                    also=[mark for mark in [None if people is None else fingerprint(people)] if mark is not None],
                     request_id=request,
                     method=method.name,
                     another_grant=another_grant,

@@ -986,6 +986,13 @@ MUTANTS = (
         "tests/methods/graph/test_career_model.py::test_how_many_rows_break_a_rule_is_not_told_for_free",
     ),
     one(
+        "members that the ledger does not know again",
+        "synthesis/synthesize.py",
+        "also=[mark for mark in [None if people is None else fingerprint(people)] if mark is not None],\n",
+        "also=[],\n",
+        "tests/synthesis/test_household_release.py::test_either_table_under_another_name_must_be_confirmed",
+    ),
+    one(
         "an orphan among the members of another household",
         "counting/households.py",
         "        at = pc.index_in(theirs, value_set=names)\n",
