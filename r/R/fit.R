@@ -17,7 +17,7 @@
 #' @return An object of class `dips_fit`, for [coef()], [confint()], [nobs()], [summary()], `tidy()` and `glance()`.
 #' @examplesIf dipsmith::dips_available() && interactive()
 #' release <- system.file("extdata", "release", package = "dipsmith")
-#' fit <- dips_fit(release, log(pay) ~ sex + age)
+#' fit <- dips_fit(release, log(pay) ~ sex)
 #' fit
 #' confint(fit)
 #' @export

@@ -106,7 +106,7 @@ print.dips_comparison <- function(x, ...) {
 #' @return A list of class `dips_question`: the question, its digest, and `power`, what can be expected.
 #' @examplesIf dipsmith::dips_available() && interactive()
 #' release <- system.file("extdata", "release", package = "dipsmith")
-#' dips_ask(release, log(pay) ~ sex + age, "sex[F] < 0", epsilon = 1)
+#' dips_ask(release, log(pay) ~ sex, "sex[F] < 0", epsilon = 1)
 #' @export
 dips_ask <- function(release, formula, claim, epsilon = NULL, rho = NULL, delta = NULL, out = NULL, reference = NULL,
                      by = NULL, why = NULL) {

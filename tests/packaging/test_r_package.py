@@ -51,6 +51,13 @@ def test_r_checks_the_package_and_finds_nothing(rscript, tmp_path):
         "stopifnot(identical(broom::tidy(fit)$estimate, fit$table$estimate)); "
         "cat(sprintf('%a %a %a %a\\n', fit$table$estimate, fit$table$std_error, fit$table$low, fit$table$high))"
     )
+    page = (ROOT / "docs" / "how-to" / "r.md").read_text("utf-8")
+    (shown,) = re.findall(r"^```r\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "page.R").write_text(f".libPaths(c('dipsmith.Rcheck', .libPaths()))\n{shown}")
+    walked = run(rscript, "page.R", cwd=tmp_path)
+    assert walked.returncode == 0, walked.stderr
+    assert "not carried" in walked.stdout
+    assert "Against: sex = F" in walked.stdout
     told = run(rscript, "-e", script, cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     here = ds.fit(ds.Release.load(RELEASE), FORMULA).to_arrow().to_pylist()

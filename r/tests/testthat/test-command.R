@@ -79,8 +79,11 @@ test_that("the real command gives the same release and the same numbers", {
   expect_true(dips_verify(release)$whole)
   fit <- dips_fit(release, log(pay) ~ sex)
   planned <- dips_results(release)
-  same <- planned$estimate[match("sex[T.F]", planned$term)]
-  expect_equal(unname(coef(fit)["sex[T.F]"]), same, tolerance = 1e-9)
+  expect_identical(planned$term, c("Intercept", "sex[T.M]"))
+  expect_identical(names(coef(fit)), planned$term)
+  expect_equal(unname(coef(fit)), planned$estimate, tolerance = 1e-9)
+  expect_equal(tidy(fit)$noise, planned$noise, tolerance = 1e-9)
+  expect_output(print(fit), "Against: sex = F", fixed = TRUE)
 })
 
 test_that("without the command it is said how to get it", {
