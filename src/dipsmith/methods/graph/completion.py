@@ -19,8 +19,9 @@ from dipsmith.estimation.sampling import sample_within
 from dipsmith.methods.graph.junction import Array, JunctionTree
 from dipsmith.methods.graph.queries import given_separator
 from dipsmith.privacy.randomness import Generator
+from dipsmith.schema.codes import code_dtype
 
-Columns = dict[str, NDArray[np.int64]]
+Columns = dict[str, NDArray[np.integer]]
 
 LARGEST_KEY = 1 << 62
 
@@ -39,7 +40,9 @@ def draw_columns(tree: JunctionTree, tables: Sequence[Array], rows: int, generat
         weights = table.reshape(prod(tree.shape(separator)), -1)[used]
         drawn = sample_within(weights, group, generator, _strata(tree, columns, separator, rows, generator))
         free = names[len(separator) :]
-        columns.update(zip(free, np.unravel_index(drawn, tree.shape(free)), strict=True))
+        for name, column in zip(free, np.unravel_index(drawn, tree.shape(free)), strict=True):
+            # Kept in the smallest type: 100 columns of a million rows are 100 MB instead of 800.
+            columns[name] = column.astype(code_dtype(tree.sizes[name]))
     return columns
 
 
@@ -73,7 +76,7 @@ def complete_columns(
     Where all that two parts of the tree share is known, they are independent and drawn one after the other; rows that are
     known alike in a part are drawn together. What the model holds to be impossible is drawn as if all were equally likely.
     """
-    columns = {name: np.asarray(column, dtype=np.int64) for name, column in known.items()}
+    columns: Columns = {name: np.asarray(column, dtype=np.int64) for name, column in known.items()}
     columns |= {name: np.zeros(rows, dtype=np.int64) for name in tree.sizes if name not in known}
     tables = [given_separator(*one) for one in zip(beliefs, tree.cliques, tree.separators, strict=True)]
     for part in _parts(tree, known):
