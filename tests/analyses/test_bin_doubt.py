@@ -157,3 +157,14 @@ def test_private_numbers_under_label_are_judged_alike():
     made = release(layout, ds.Forest(), analyses=["y ~ x + g"])
     with pytest.raises(NotCarried, match=r"x is known in bins.*finer bins of x"):
         ds.fit(made, "y ~ x + g")
+
+
+def test_many_rows_in_an_open_end_bin_refuse_whatever_they_would_move():
+    """A tail of 30 % that goes with no group in number, but in how far it reaches."""
+    random = np.random.default_rng(1)
+    x = random.integers(0, 99, N)
+    y = np.where(random.random(N) < 0.7, 0, np.exp(6 + 0.01 * x + random.normal(0, 0.3, N))).astype(int)
+    table = pa.table({"y": y, "x": x, "g": np.where(np.arange(N) % 2, "a", "b")})
+    found = told(schema({"minimum": 0, "maximum": 100, "open": "high"}, AGES), table=table)
+    assert "values of y may lie beyond its bounds" in found.refusal.reason
+    assert "by any amount" in found.refusal.reason

@@ -9,7 +9,7 @@ the same equations again, column by column of numbers:
 * what values that differ within a bin take off a slope: of a term, half of every bin's rows a standard deviation above its
   middle and half below; of the response, the share ρ of its unexplained variance that lies within bins;
 * where an end is open, the mean of its bin one whole range beyond the bound: what a tail as heavy as Pareto's with exponent
-  2 has. An end bin that the noisy tables find empty moves nothing.
+  2 has. An end bin that the noisy tables find empty moves nothing; with more than a hundredth of the rows it refuses.
 
 The root of the sum of their squares is the doubt of a coefficient: nothing makes them all point one way. A doubt of more than one standard error of any slope refuses the whole answer, with the
 column to ask the steward about; a smaller one is added to both ends of the interval. Proof and limits:
@@ -46,6 +46,9 @@ PLACEMENTS = 12
 
 BELIEVED = 1.0
 """A doubt of at most so many standard errors is added to an interval; a larger one refuses it."""
+
+CROWDED = 0.01
+"""Of more than this share of rows in an open end bin nothing is believed: how far each lies beyond may go with any column."""
 
 AMOUNTS = ("integer", "number")
 
@@ -116,7 +119,9 @@ class BinnedNumber:
             if self.open in (end, "both"):
                 beyond = np.zeros(len(self.half))
                 beyond[code] = reach
-                tail = np.hypot(tail, moved(beyond))
+                rows = counts[: len(self.half)]
+                crowded = not rows.sum() > 0 or rows[code] > CROWDED * rows.sum()
+                tail = np.full(len(at_middles), np.inf) if crowded else np.hypot(tail, moved(beyond))
         return ColumnDoubt(self.name, width, tail)
 
     def _within(self, counts: Floats, unexplained: float) -> float:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 HEADER = ("column", "type", "role", "levels", "domain")
 _WIDEST = 56
+_SIDES = {"low": "below", "high": "above"}
 
 
 def describe(attribute: Attribute) -> str:
@@ -27,7 +28,8 @@ def describe(attribute: Attribute) -> str:
     if isinstance(domain, Bins):
         words = f"{show(domain.scale, domain.minimum)} to {show(domain.scale, domain.maximum)}"
         ones = domain.whole and len(domain.labels) == domain.maximum - domain.minimum + 1
-        parts = [words + ("" if ones else f" in {len(domain.labels)} bins"), "clipped"]
+        beyond = {"none": "clipped", "both": "open at both ends"}.get(domain.open, f"open {_SIDES.get(domain.open)}")
+        parts = [words + ("" if ones else f" in {len(domain.labels)} bins"), beyond]
     else:
         parts = [_shorten(domain.labels)]
         if attribute.levels:

@@ -305,6 +305,11 @@ class _Terms:
         roles = {a.name: a.role for a in self.blank.attributes}
         lines = [(f.column, None if f.keys is None else {**f.keys, "role": roles[f.column]}, f.reason) for f in fields]
         said = f"Learned privately from the rows, {self.price}; edit it, then: dipsmith schema check"
+        if any("open" in (f.keys or {}) for f in fields):
+            said += (
+                "\n# open: noise hides what lies beyond these bounds, and it counts as the nearest. State the bounds that you know"
+                "\n# (minimum, maximum) and take open out: with it regressions of raw numbers may be refused."
+            )
         stamp = "NOT PRIVATE (testing seed). " if self.testing else ""
         text = commented_draft(
             self.blank.name,

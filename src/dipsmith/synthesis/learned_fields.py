@@ -219,7 +219,7 @@ def number_field(extent: ValueExtent, fine: CellCounts | None) -> DraftField:
     if extent.cells.doubt:
         # No table shows how many rows noise hides beyond a bound; that amounts do not lie below 0 is for the steward to know.
         keys["open"] = "high" if cut.keys["minimum"] == 0 else "both"
-        reason += "; state the bounds that you know and take open out, or regressions of its numbers may be refused"
+        reason = cut.reason
     return DraftField(found.column, keys, reason)
 
 
