@@ -130,7 +130,7 @@ coefficient by more than its standard error ([why](../proofs/inference.md)). `py
 
 {table}
 
-Of {asked} questions {refused} were refused; of {intervals} intervals {share} hold ({low} to {high}).
+Of {asked} questions {refused} were refused; {held} of {intervals} intervals hold (a share of {low} to {high}).
 """
 
 
@@ -154,7 +154,7 @@ def tell(found: Sequence[Learned]) -> str:
     low, high = wilson(held, intervals)
     return TEXT.format(
         rows=ROWS, table="\n".join(shown), asked=2 * len(found), refused=sum(one.refused for one in found),
-        intervals=intervals, share=share(held / max(intervals, 1)), low=share(low), high=share(high),
+        intervals=intervals, held=held, low=share(low), high=share(high),
     )  # fmt: skip
 
 
