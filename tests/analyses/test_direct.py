@@ -13,6 +13,7 @@ from dipsmith.analyses.design import design_of
 from dipsmith.analyses.direct import DirectEstimate, estimate
 from dipsmith.analyses.measure import Agenda
 from dipsmith.analyses.noisy_sums import NoisySums
+from dipsmith.analyses.results import results_text
 from dipsmith.analyses.sum_table import SumTable
 from dipsmith.analyses.sums import Layout
 from dipsmith.errors import UsageError
@@ -224,6 +225,24 @@ def test_intervals_cover_where_public_columns_tell_most_of_a_label() -> None:
             held += low <= 0.3 <= high
     assert told >= 60
     assert held >= told - 16
+
+
+def test_a_product_with_a_group_that_no_row_has_is_not_told() -> None:
+    """It was told as 0, with an interval from 0 to 0 and a share of noise that no JSON can hold."""
+    s, frame = schema(), people(1500, 93)
+    absent = sorted(set(frame["agency"]))[1]
+    frame.loc[frame["agency"] == absent, "pay"] = 0.0  # which has no logarithm
+    table = pa.Table.from_pandas(frame[list(s.public)], preserve_index=False)
+    agenda = Agenda.of([PlannedAnalysis("log(pay) ~ sex*agency")], s, table, np.ones(len(frame), np.int64))
+    columns = {n: np.zeros(len(frame), np.int64) for n in s.public} | codes_of(s, frame)
+    budget = PureDP(200)
+    curator = Curator.rehearse(Codes.of(s, columns, len(frame)), budget, seed=1)
+    (found,) = agenda.results(agenda.measure(curator, budget, np.arange(len(frame))))
+    told = {c.name: c.estimate for c in found.coefficients}
+    assert told[f"sex[T.M]:agency[T.{absent}]"] is None
+    assert told["sex[T.M]"] is not None
+    assert sum(value is None for value in told.values()) <= 2  # the agency itself
+    assert "NaN" not in results_text([found])
 
 
 def test_a_forecast_compares_labels_with_a_frequent_reference() -> None:

@@ -134,7 +134,9 @@ def _solved(
     q = sum(len(t.names) for t in layout.design.terms)
     prior = Prior.of(layout, agreed, np.concatenate(moved)[:, :q, :q])
     swamped = Prior.of(layout, agreed, moved[0][:DECIDE, :q, :q]).swamped
-    solution = _Solution.of(layout, A, W, T, prior.shrink(W[:q, :q]), swamped)
+    own = np.arange(q)
+    absent = (W[own, own] == 0) & ~np.concatenate(moved)[:, own, own].any(axis=0)
+    solution = _Solution.of(layout, A, W, T, prior.shrink(W[:q, :q]), swamped, absent)
     scattered = [solution.again(n, w, prior.redraw(w[:, :q, :q], random)) for n, w in zip(noise, moved, strict=True)]
     return solution.result(np.concatenate(scattered))
 
@@ -176,7 +178,7 @@ class _Solution:
     """The algebra of one least-squares fit, for the sums that were measured and for sums with noise drawn again.
 
     Coefficients that noise hides (`swamped`) are not told, and taken to be no larger than a residual's standard deviation:
-    else those that are told would share all of their noise.
+    else those that are told would share all of their noise. Nor are those of groups that publicly have no row (`absent`).
     """
 
     layout: Layout
@@ -187,16 +189,26 @@ class _Solution:
     cross: Float
     beta: Float
     swamped: NDArray[np.bool_]
+    absent: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, layout: Layout, A: Float, W: Float, T: Float, V: Float, swamped: NDArray[np.bool_]) -> _Solution:
+    def of(
+        cls,
+        layout: Layout,
+        A: Float,
+        W: Float,
+        T: Float,
+        V: Float,
+        swamped: NDArray[np.bool_],
+        absent: NDArray[np.bool_],
+    ) -> _Solution:
         q = len(V)
         if layout.design.response is not None:
             T, square, cross = W[:q, q], float(W[q, q]), A[:, q]
         else:
             square, cross = layout.square, layout.public_cross
         beta = np.asarray(np.linalg.solve(V, T) if q else np.zeros(0))
-        found = cls(layout, A[:, :q], V, T, square, cross, beta, swamped)
+        found = cls(layout, A[:, :q], V, T, square, cross, beta, swamped, absent)
         return replace(found, beta=found.limited(beta[None], V[None], T[None])[0])
 
     def solve(self, V: Float, score: Float, among: NDArray[np.bool_]) -> Float:
@@ -259,6 +271,10 @@ class _Solution:
             hidden = np.flatnonzero(np.concatenate([np.ones(len(GA), dtype=bool), self.swamped]))
             covariance[hidden, :] = covariance[:, hidden] = np.nan
             notes = ("Not told: what noise hides at this budget; ask for a larger one, or for coarser labels.",)
+        if self.absent.any():
+            none = len(GA) + np.flatnonzero(self.absent)
+            covariance[none, :] = covariance[:, none] = np.nan
+            notes = (*notes, "Not told: products with a group that no row has.")
         return _reported(layout, self.whole, covariance, scattered, float(np.sqrt(sigma2)), df, q, notes)
 
 

@@ -67,7 +67,9 @@ class Result:
         told = np.isfinite(np.diag(found.covariance)) & np.isfinite(found.values)
         se = np.sqrt(np.where(told, np.diag(found.covariance), np.nan))
         t = float(scipy.special.stdtrit(found.df, 0.5 + LEVEL / 2))
-        share = np.diag(found.noise) / np.diag(found.covariance)
+        # A response that is the same in all rows has no variance, of which nothing is noise.
+        variance = np.diag(found.covariance)
+        share = np.divide(np.diag(found.noise), variance, out=np.zeros(len(variance)), where=variance > 0)
         doubt = np.zeros(len(found.names)) if found.doubt is None else found.doubt
         coefficients = [
             DirectCoefficient(n, float(b), float(s), float(b - t * s), float(b + t * s), float(x), doubt=float(d))
