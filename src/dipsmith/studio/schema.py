@@ -169,7 +169,7 @@ def report(workspace: Workspace, document: Mapping[str, Any]) -> dict[str, Any]:
 def _column(workspace: Workspace, field: Mapping[str, Any], relation: object) -> dict[str, Any]:
     name = str(field.get("name") or "")
     try:
-        if set(field) <= {"name", "role", "title"}:
+        if not field.get("type") and set(field) <= {"name", "role", "title", "type"}:
             raise SchemaError("choose its type")
         attribute = _read(workspace, {**_ALONE, "fields": [field]}).attributes[0]
         if not attribute.domain.total and relation != "add-remove":
