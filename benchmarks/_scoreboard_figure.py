@@ -33,7 +33,8 @@ def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, ep
                 axis.annotate(
                     name,
                     (line["cpu"], line["tvd2"]),
-                    xytext=(6, 4),
+                    xytext=(6, 4) if line["cpu"] < 50 else (-6, 4),
+                    ha="left" if line["cpu"] < 50 else "right",
                     textcoords="offset points",
                     color=colour,
                     fontsize=7.5,

@@ -28,7 +28,7 @@ READ_SECONDS: Final = 4e-7
 """Per field: CSV, encoding, first pass."""
 DRAW_SECONDS: Final = 3e-7
 """Per field: drawing, decoding, writing."""
-FIELD_BYTES: Final = 20
+FIELD_BYTES: Final = 14
 """Per released field: codes, decoded column, compressed file."""
 
 
