@@ -120,11 +120,13 @@ class _Run:
         self, seen: dict[str, Any], observation: Observation, table: Any, name: str, ledger: Ledger | None
     ) -> dict[str, Any]:
         messages = seen["messages"]
+        rows, members = table if isinstance(table, tuple) else (table, None)  # households, and their members
         try:
             release = synthesize(
-                table,
+                rows,
                 self.schema,
                 self.case.method,
+                members=members,
                 budget=self.budget,
                 ledger=ledger,
                 sets=self.sets,

@@ -197,6 +197,10 @@ class _ObservedRows:
         """The block of rows with this code; the observer hears when it is read."""
         return observed_rows(self.rows.within(attribute, code), self._observer)
 
+    def steps(self) -> Rows:
+        """Steps, entries or lines of households: reading them will be told."""
+        return observed_rows(self.rows.steps(), self._observer)
+
     def coarsened(self, level: int) -> Rows:
         """The rows with larger places: reading them will be told."""
         return observed_rows(self.rows.coarsened(level), self._observer)
