@@ -9,6 +9,7 @@ from dipsmith.analyses.bin_doubt import BinnedNumber, binned_numbers
 from dipsmith.analyses.pairs import estimate_from_tables
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import NotCarried
+from dipsmith.planning.smears import smears
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.regression.formula import RegressionFormula
@@ -168,3 +169,9 @@ def test_many_rows_in_an_open_end_bin_refuse_whatever_they_would_move():
     found = told(schema({"minimum": 0, "maximum": 100, "open": "high"}, AGES), table=table)
     assert "values of y may lie beyond its bounds" in found.refusal.reason
     assert "by any amount" in found.refusal.reason
+
+
+def test_a_plan_names_the_columns_whose_bounds_are_open_once():
+    (note,) = smears(schema({"minimum": 0, "maximum": 60, "open": "high"}, {**AGES, "open": "both"}))
+    assert note.startswith("the bounds of y, x are open: regressions of their raw numbers are answered only where")
+    assert not smears(schema(SINGLE, AGES))

@@ -36,4 +36,11 @@ def smears(schema: Schema) -> tuple[str, ...]:
                 f"column '{attribute.name}': its widest bin, {widths.max():,.6g}, is wider than most of its values are large, so "
                 "means and quantiles will move; cut it finer where values are, or write law: log"
             )
+    open_ended = [a.name for a in schema if isinstance(a.domain, Bins) and a.domain.open != "none"]
+    if open_ended:
+        more = f" and {len(open_ended) - 3} more" if len(open_ended) > 3 else ""
+        found.append(
+            f"the bounds of {', '.join(open_ended[:3])}{more} are open: regressions of their raw numbers are answered only where "
+            "the release finds the end bins empty; state the bounds that you know and take open out"
+        )
     return tuple(found)
