@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
 from itertools import combinations
@@ -92,7 +92,8 @@ def keep(found: Comparison, folder: Path) -> None:
         "settings": [list(row) for row in parameters(releases).rows],
         "rows": list(releases[0].rows),
         "verdict": [line for f in releases for line in verdict(f, f.name if len(releases) > 1 else "")],
-        "schema": schema.to_dict(),
+        # Rows by themselves: whose they are, and what stays the same in all rows of a person, was left behind.
+        "schema": replace(schema, attributes=tuple(replace(a, fixed=False) for a in schema)).to_dict(),
         "columns": columns,
         "pairs": pairs,
     }
