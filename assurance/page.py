@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from assurance.bytes import EXCEPTED
-from assurance.cases import SECOND, Case, attack_cases, registered_cases, variants
+from assurance.cases import SECOND, Case, attack_cases, planned_cases, registered_cases, variants
 from assurance.forms import FORMS
 from assurance.markdown import wrap
 from assurance.matrix import FEW_MEASUREMENTS, currencies
@@ -279,7 +279,7 @@ def _when(pieces: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _replayed_cases() -> list[Case]:
-    return [*registered_cases(PRIVATE), *variants(PRIVATE)]
+    return [*registered_cases(PRIVATE), *planned_cases(PRIVATE), *variants(PRIVATE)]
 
 
 def _missing(wanted: Iterable[str], pieces: Pieces) -> str:
