@@ -38,13 +38,10 @@ Ints = NDArray[np.int64]
 
 MOST_PUBLIC = 3000
 """Public columns of one analysis beside its largest fixed effect: their cross-products are inverted."""
-
 MOST_GROUPS = 100_000
 """Groups of a fixed effect: a sum is bought for each of them and every label."""
-
 MOST_SUMS = 1 << 27
 """Cells by group, weight and label in which the rows of one table are counted."""
-
 WEIGHTS = 8191
 """Different weights of rows at most."""
 
