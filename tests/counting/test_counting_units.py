@@ -398,3 +398,26 @@ def test_rows_without_a_unit_are_labelled_but_not_counted(most: int) -> None:
         assert Counter(release.tables[0]["job"].to_pylist()) == {"j0": 67, "j1": 67, "j2": 166}
         models.append(release.model.probabilities(table.select(["job"])))
     np.testing.assert_array_equal(*models)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "label"])
+def test_what_codes_do_not_tell_apart_is_not_chosen_by_the_order_of_the_file(neighbours: Neighbours) -> None:
+    """Values as they stand: all rows of a unit have one code. Under label the public ones do not depend on private ones."""
+    roles = {"age": "public", "note": "private"} if neighbours == "label" else {"age": "private", "note": "private"}
+    columns = tuple(Attribute.boolean(name, missing=True, role=role) for name, role in roles.items())  # type: ignore[arg-type]
+    schema = Schema("t", columns, Unit("id", 2), neighbours)
+    table = pa.table({"id": np.repeat(np.arange(30), 4), "age": np.tile([10, 90, 10, 35], 30), "note": range(120)})
+
+    def held(table: pa.Table, *names: str) -> list[tuple[object, ...]]:
+        batches = BatchRows(source(table), schema, b"k" * 32).raw(names)
+        return sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
+
+    found = held(table, "id", "age", "note")
+    assert len(found) == 60
+    for seed in range(5):
+        assert held(table.take(np.random.default_rng(seed).permutation(120)), "id", "age", "note") == found
+    texts = pa.table({name: table[name].cast(pa.string()).dictionary_encode() for name in table.column_names})
+    assert held(texts, "id", "age", "note") == sorted(tuple(map(str, row)) for row in found)
+    other = table.set_column(2, "note", [np.random.default_rng(9).permutation(120)])
+    same = held(other, "id", "age") == held(table, "id", "age")
+    assert same == (neighbours == "label")

@@ -96,7 +96,7 @@ def test_false_alarms_are_as_rare_as_stated(budget, cells):
 def test_tables_of_a_part_of_the_rows_contradict_nothing():
     release = make(ds.Forest(targets=("sex",), strata="age"), rows=10)
     assert not any("stated as" in note for note in release.card.notes)
-    assert contradiction([], 5) == ""
+    assert contradiction([], 5, schema()) == ""
 
 
 def test_a_schema_states_the_number_for_every_run():

@@ -310,6 +310,22 @@ def test_order_and_form_of_the_file_do_not_matter(tmp_path):
     assert typed["age"].type == "string"  # the file says so
 
 
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_of_units_with_too_many_rows_the_same_ones_count_in_any_order(relation):
+    random = np.random.default_rng(3)
+    columns = {"id": random.integers(0, 300, 1200), "pay": np.exp(random.normal(9, 1, 1200)).round(2)}
+    table = pa.table({**columns, "age": random.integers(0, 99, 1200), "job": random.choice(["aa", "bb", "cc"], 1200)})
+    how = {"name": "p", "budget": ds.PureDP(20), "delta": 1e-6, "neighbours": relation, "unit": Unit("id", 1)}
+
+    def draft(table):
+        return ds.learn_schema(table, **how, testing=True, noise_seed=7).text
+
+    found = draft(table)
+    assert "minimum" in found
+    for seed in range(3):
+        assert draft(table.take(np.random.default_rng(seed).permutation(1200))) == found
+
+
 def test_it_is_charged_once_in_the_ledger(tmp_path):
     ledger = ds.Ledger(tmp_path / "b.db")
     ledger.grant("people", ds.PureDP(1))

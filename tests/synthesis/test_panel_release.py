@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 import dipsmith as ds
+from dipsmith.errors import ContradictedRows
 
 PERIODS = 3
 
@@ -93,3 +94,27 @@ def test_a_regression_of_careers_is_refused_an_interval():
     assert release.supports("pay ~ sex").level == "not carried"
     with pytest.raises(ds.errors.NotCarried, match="follow one another"):
         ds.fit(release, "pay ~ sex")
+
+
+def test_units_that_enter_contradict_no_number_of_rows(recwarn):
+    """Entries are counted by unit: they add up to fewer than rows."""
+    table = people()
+    release = released(table, ds.AIM(rounds=2), budget=ds.PureDP(20), known_rows=table.num_rows)
+    assert not [w for w in recwarn if issubclass(w.category, ContradictedRows)]
+    wrong = 2 * table.num_rows
+    with pytest.warns(ContradictedRows, match=f"stated as {wrong:,}"):
+        released(table, ds.AIM(rounds=2), budget=ds.PureDP(20), known_rows=wrong)
+    assert release.card.rows == table.num_rows
+
+
+def test_a_column_beside_what_it_was_before_is_not_the_column_by_itself():
+    """The noise that is told of a column is that of a table of it, or of a sum over what was before."""
+    release = released(people(), ds.AIM(rounds=2))
+    for name in ("pay", "year"):
+        own = [t for t in release.measurements if t.attributes == (name,)]
+        assert len({t.shape for t in own}) > 1
+        alone = sum(1 / t.variance for t in own if len(t.shape) == 1)
+        told = release.supports(name).standard_error
+        precisions = {t.shape: sum(1 / o.variance for o in own if o.shape == t.shape) for t in own}
+        summed = [t.noisy.sum() / t.shape[0] / precisions[t.shape] for t in own if len(t.shape) > 1]
+        assert told == pytest.approx(min(1 / alone, *summed) ** 0.5)

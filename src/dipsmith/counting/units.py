@@ -5,7 +5,9 @@ first k count. So the choice depends on the unit's own rows and on the key, neve
 on the order of the file. Under `label` only the codes of public columns enter the hash, so that the public
 codes of the counted rows, and with them every public size, do not depend on private values. Where more than codes is
 counted of public columns, rows whose codes agree are told apart by their *kinds*, numbers of their public values, and only
-rows of one kind by what is private: then the kinds of the counted rows do not depend on it either.
+rows of one kind by what is private: then the kinds of the counted rows do not depend on it either. Rows whose codes agree are
+told apart by the texts of their values, in an order that the key decides: where more than codes is read of them, as when a schema
+is learned, the order of the file does not decide either.
 
 The hashed text is ``key|unit|codes|duplicate`` with a fixed spelling (see `hashed_text`), so that an SQL
 engine computes the same hash.
@@ -43,6 +45,8 @@ Reader = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 BUCKETS = 1 << 23
 MEMORY = 1 << 28
 UNIT, PER, ROW, KIND, _HASH = "unit", "per", "row", "kind", "hash"
+_SHOWN, _HIDDEN = "shown", "hidden"
+"""Hashes of the texts of a row's values, of the columns that enter the hash and of the others."""
 _PARTS = 64
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days since 1970."""
@@ -100,7 +104,7 @@ def beyond_max_rows(
         most = max(most, int(seen[bucket].max(initial=0)))
     if all_owned and most <= unit.max_rows:
         return None
-    encoder = Encoder(schema)
+    encoder, hashed, ties = Encoder(schema), hashed_columns(schema), _tied_columns(schema)
     lost = Dropped()
     with Spill(memory, _HASH) as suspects:
         for batch in read([*dict.fromkeys((*schema.names, *names))]):
@@ -108,7 +112,8 @@ def beyond_max_rows(
             owned = has_unit(unit_text)
             at = np.flatnonzero((seen[_bucket(hashes, buckets)] > unit.max_rows) & owned)
             if at.size:
-                codes, keep = encoder.encode(batch if at.size == batch.num_rows else batch.take(pa.array(at)))
+                taken = batch if at.size == batch.num_rows else batch.take(pa.array(at))
+                codes, keep = encoder.encode(taken)
                 chosen = np.flatnonzero(keep)
                 if chosen.size:
                     where = at[chosen]
@@ -119,6 +124,8 @@ def beyond_max_rows(
                         _HASH: pa.array(hashes[where]),
                         **({} if kinds is None else {KIND: pa.array(kinds[where + lost.rows])}),
                     }
+                    for place, named in ((_SHOWN, hashed), (_HIDDEN, ties)):
+                        columns[place] = pa.array(_text_hashes(_spelled(taken, named), taken.num_rows, key)[chosen])
                     for i, name in enumerate(schema.names):
                         columns[f"c{i}"] = pa.array(codes[name][chosen])
                     suspects.add(pa.RecordBatch.from_pydict(columns))
@@ -146,15 +153,31 @@ def hashed_columns(schema: Schema) -> tuple[str, ...]:
     return schema.public if schema.neighbours == "label" else schema.names
 
 
+def _tied_columns(schema: Schema) -> tuple[str, ...]:
+    """The other attributes: their codes only number rows whose hashed codes agree."""
+    hashed = hashed_columns(schema)
+    return tuple(name for name in schema.names if name not in hashed)
+
+
 def _units(batch: pa.RecordBatch, names: Sequence[str], key: bytes) -> tuple[pa.Array, pa.Array, NDArray[np.uint64]]:
     """Spell the unit and `per` columns as text, and hash both for grouping."""
-    spelled = [unit_text(batch.column(name)) for name in names]
-    seed = np.frombuffer(hashlib.sha256(b"buckets" + key).digest(), dtype=np.uint64)
-    hashes = np.full(batch.num_rows, seed[0], dtype=np.uint64)
-    for text in spelled:
-        hashes = _hash_text(text, hashes, seed[1])
+    spelled = _spelled(batch, names)
+    hashes = _text_hashes(spelled, batch.num_rows, key)
     per = spelled[1] if len(spelled) > 1 else pa.nulls(batch.num_rows, pa.large_string()).fill_null("")
     return spelled[0], per, hashes
+
+
+def _spelled(batch: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
+    return [unit_text(batch.column(name)) for name in names]
+
+
+def _text_hashes(spelled: Sequence[pa.Array], rows: int, key: bytes) -> NDArray[np.uint64]:
+    """One keyed hash of several columns of texts, for every row."""
+    seed = np.frombuffer(hashlib.sha256(b"buckets" + key).digest(), dtype=np.uint64)
+    hashes = np.full(rows, seed[0], dtype=np.uint64)
+    for text in spelled:
+        hashes = _hash_text(text, hashes, seed[1])
+    return hashes
 
 
 def unit_text(column: pa.Array) -> pa.Array:
@@ -189,7 +212,7 @@ def has_unit(text: pa.Array) -> Bools:
 
 
 def _hash_text(text: pa.Array, hashes: NDArray[np.uint64], odd: np.uint64) -> NDArray[np.uint64]:
-    """Mix texts into 64-bit hashes, eight bytes at a time; only to divide rows, never to tell units apart."""
+    """Mix texts into 64-bit hashes, eight bytes at a time; only to divide or sort rows, never to tell units apart."""
     rows = len(text)
     if not rows:
         return hashes
@@ -219,7 +242,7 @@ def _bucket(hashes: NDArray[np.uint64], buckets: int) -> NDArray[np.intp]:
 def crowded_out(part: pa.Table, schema: Schema, key: bytes) -> Ints:
     """Find the source rows that do not count, of a table that holds whole units.
 
-    Its columns are `UNIT`, `PER` (text) and `ROW`, c0, c1, … for the codes of the schema, and perhaps `KIND`.
+    Its columns are `UNIT`, `PER` (text) and `ROW`, c0, c1, … for the codes of the schema, and perhaps `KIND` and hashes of texts.
     """
     limit = schema.unit.max_rows
     unit, per = (part.column(name).combine_chunks().dictionary_encode() for name in (UNIT, PER))
@@ -230,9 +253,11 @@ def crowded_out(part: pa.Table, schema: Schema, key: bytes) -> Ints:
     columns = {name: part.column(f"c{i}").to_numpy()[over] for i, name in enumerate(schema.names)}
     codes = Codes(schema, columns, len(over))
     hashed = hashed_columns(schema)
-    ties = [name for name in schema.names if name not in hashed]
-    kinds = [part.column(KIND).to_numpy()[over]] if KIND in part.column_names else []
-    order = np.lexsort([*reversed(fused(codes, ties)), *kinds, *reversed(fused(codes, hashed)), group])
+    hidden, shown, kinds = (
+        [part.column(name).to_numpy()[over]] if name in part.column_names else [] for name in (_HIDDEN, _SHOWN, KIND)
+    )
+    tied = reversed(fused(codes, _tied_columns(schema)))
+    order = np.lexsort([*hidden, *tied, *shown, *kinds, *reversed(fused(codes, hashed)), group])
     over, group, codes = over[order], group[order], codes.take(order)
     same = _runs([group, *fused(codes, hashed)])
     spelled = _spell_for_hash(part, over, [codes[name] for name in hashed], same, schema.unit.per is not None)

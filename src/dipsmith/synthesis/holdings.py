@@ -159,14 +159,15 @@ class Holdings:
     @classmethod
     def of(cls, tables: Iterable[MeasuredTable], schema: Schema, rows: int) -> Holdings:
         """From the measurements of a model that made so many rows."""
-        same: dict[tuple[tuple[str, ...], tuple[str, ...]], list[MeasuredTable]] = defaultdict(list)
+        same: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]], list[MeasuredTable]] = defaultdict(list)
         grown: dict[frozenset[str], list[MeasuredTable]] = defaultdict(list)
         for table in tables:
             if table.kind == "cross-table":
-                same[tuple(dict(table.within)), table.attributes].append(table)
+                # of equal shape too: one beside what was the period before is another table than the column by itself
+                same[tuple(dict(table.within)), table.attributes, table.shape].append(table)
             elif table.kind == "regions":
                 grown[label_columns(table)].append(table)
-        made = [_cross(list(found), parts, names, schema, rows) for (parts, names), found in same.items()]
+        made = [_cross(list(found), parts, names, schema, rows) for (parts, names, _), found in same.items()]
         trees = tuple(Trees(labels, tuple(found)) for labels, found in grown.items())
         return cls(schema, tuple(c for c in made if c is not None), trees)
 

@@ -1,7 +1,7 @@
 """Whether noisy counts contradict what the steward stated as publicly known: the number of rows, or totals by place.
 
 Under add-remove a stated number costs nothing, and counts are made to add up to it: a wrong one distorts every share.
-Each measured table is a partition of all rows, so that its noisy counts add up to the number of rows plus noise whose law is
+Each table of rows is a partition of all of them, so that its noisy counts add up to the number of rows plus noise whose law is
 known. A table contradicts the number when its sum is farther from it than that noise would bring it with a
 probability below `FALSE_ALARMS`, shared among the tables. Public totals by place are held against the sums of noisy counts
 by place in the same way, each place with its own share of false alarms.
@@ -20,7 +20,7 @@ import numpy as np
 
 from dipsmith.privacy.events import labels_of_block
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
-from dipsmith.schema import Cells, Marginal, WeightedSums, WeightTotals
+from dipsmith.schema import Cells, Marginal, Schema, WeightedSums, WeightTotals
 from dipsmith.schema.places import PlaceTable, tree_of
 
 FALSE_ALARMS = 1e-6
@@ -30,9 +30,9 @@ GAUSSIAN_SLACK = 0.1
 """The parameter sigma2 of a discrete Gaussian is at most so much larger than its variance."""
 
 
-def contradiction(answers: Sequence[NoisyAnswer], known: int) -> str:
-    """What noisy counts say against a known number of rows; empty when they agree with it."""
-    tables = [a.measurement for a in answers if _counts_all_rows(a)]
+def contradiction(answers: Sequence[NoisyAnswer], known: int, schema: Schema) -> str:
+    """What noisy counts say against a known number of rows of a schema; empty when they agree with it."""
+    tables = [a.measurement for a in answers if _counts_all_rows(a, schema)]
     worst, said = 1.0, ""
     for i, table in enumerate(tables, start=1):
         # Σ 6/(πi)² = 1: every table has its own share, however many there will be. Noise is fresh in each, so that
@@ -49,10 +49,10 @@ def contradiction(answers: Sequence[NoisyAnswer], known: int) -> str:
     return said
 
 
-def contradicted_totals(answers: Sequence[NoisyAnswer]) -> str:
+def contradicted_totals(answers: Sequence[NoisyAnswer], schema: Schema) -> str:
     """What noisy counts by place say against the public totals of places; empty when they agree with all."""
     worst, said, asked = 1.0, "", 0
-    for table in (a.measurement for a in answers if _counts_all_rows(a)):
+    for table in (a.measurement for a in answers if _counts_all_rows(a, schema)):
         if (level := _place_level(table.cells)) is None:
             continue
         tree = tree_of(table.cells.schema)
@@ -104,10 +104,11 @@ def farthest(table: Measurement, probability: float, cells: int | None = None) -
     return float(np.min((least - cells * np.log1p(-variance * (np.cosh(s) - 1))) / s))
 
 
-def _counts_all_rows(answer: NoisyAnswer) -> bool:
+def _counts_all_rows(answer: NoisyAnswer, schema: Schema) -> bool:
     table = answer.measurement
     return (
         table.kept is None
+        and table.cells.schema.unit.max_rows == schema.unit.max_rows  # else its lines are a panel's units, not its rows
         and not isinstance(table.cells, WeightedSums | WeightTotals)
         and not labels_of_block(answer.block)
     )

@@ -304,8 +304,8 @@ def _fit_one(curator: Curator, method: Method) -> tuple[Method, Model]:
 
 def _contradicted_rows(curator: Curator, order: Order) -> tuple[str, ...]:
     """Where noisy counts contradict the stated number of rows or public totals: warnings, and notes for the card."""
-    known = order.stated_rows
-    found = ["" if known is None else contradiction(curator.answers, known), contradicted_totals(curator.answers)]
+    known, answers, schema = order.stated_rows, curator.answers, order.schema
+    found = ["" if known is None else contradiction(answers, known, schema), contradicted_totals(answers, schema)]
     for message in filter(None, found):
         warnings.warn(message, ContradictedRows, stacklevel=3)
     return tuple(f"{message[:1].upper()}{message[1:]}." for message in found if message)
