@@ -85,7 +85,7 @@ class CareerModel:
     def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
         """Draw careers with `n` rows together, units numbered from 1 on; at most the last career is cut short."""
         random, wanted = generator(seed), self.rows if n is None else n
-        length, parts, made = 1.0, list[Codes](), 0
+        length, parts, made = max(1.0, self.steps.total / max(self.entries.total, 1.0)), list[Codes](), 0
         while made < wanted or not parts:
             people = int(SPARE * (wanted - made) / length) + (wanted > 0)
             own = None if seed is None else named_seed(seed, ("entries", str(len(parts))))
