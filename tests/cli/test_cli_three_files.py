@@ -74,8 +74,16 @@ def test_a_public_file_under_rho_costs_what_its_epsilon_is_worth(dipsmith, files
         (("--onto", "bd.csv", "--factors", "ratios.csv"), 2, "--factors with a map"),
         (("--public", "sd.csv", "--public-map", "pay=wage"), 3, "'wage'"),
         (("--public", "sd.csv"), 2, "no column 'pay'"),
-        (("--public", "sd.csv", "--public-map", "pay=basic*ratio", "--factors", "a.csv"), 3, "office 'b' for one"),
-        (("--onto", "bd.csv", "--onto-map", "pay=cents*ratio", "--factors", "a.csv"), 3, "office 'b' for one"),
+        (
+            ("--public", "sd.csv", "--public-map", "pay=basic*ratio", "--factors", "a.csv"),
+            3,
+            "groups (office) without a row",
+        ),
+        (
+            ("--onto", "bd.csv", "--onto-map", "pay=cents*ratio", "--factors", "a.csv"),
+            3,
+            "groups (office) without a row",
+        ),
         (("--public", "sd.csv", "--public-map", "pay=basic", "--public-epsilon", "2"), 2, "cannot cover"),
         (("--onto", "bd.csv"), 3, "'pay'"),
         (("--public", "sd.csv", "--public-map", "pay=basic", "--method", "loglinear"), 2, "take aim or forest"),
@@ -128,3 +136,12 @@ def test_the_confidential_file_is_no_prior(dipsmith, files, people):
     assert (ran.code, "the confidential one itself" in ran.err) == (2, True), ran.err
     assert not (files / "release").exists()
     assert json.loads(dipsmith("ledger", "show", "people", "--ledger", "b.db", "--json").out)["spent"] == 0
+
+
+@pytest.mark.parametrize("words", [("ad.csv", "a.csv"), ("earlier.csv", "ad.csv")])
+def test_no_message_is_made_from_the_confidential_file(dipsmith, files, people, words):
+    """As public table or as table of factors it is refused before a row is read: what is wrong with it is private."""
+    public, factors = words
+    given = ("--public", public, "--public-map", "pay=pay*2", "--factors", factors)
+    ran = dipsmith("synthesize", "ad.csv", *people, *given, "--ledger", "b.db", "--out", "release")
+    assert (ran.code, "ad.csv is taken for public, but is the confidential one itself" in ran.err) == (2, True), ran.err

@@ -1,6 +1,7 @@
 """From question to answer: charged once, answered once, and nothing told but the noisy number."""
 
 from dataclasses import fields, replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,15 @@ def test_a_claim_that_holds_is_confirmed_and_charged_once(ledger, tmp_path):
     assert ledger.show("people").remaining == 60
     verify_answer(tmp_path / "answer", ledger)
     assert Inquiry.read(tmp_path / "answer" / "question.yaml") == QUESTION
+
+
+def test_a_schema_that_was_read_from_the_confidential_file_is_refused(ledger, tmp_path):
+    pa_csv.write_csv(table_of(200, effect=-0.5), tmp_path / "p.csv")
+    digest = sha256((tmp_path / "p.csv").read_bytes()).hexdigest()
+    schema = replace(schema_of("label"), named_files=(("jobs.csv", digest),))
+    with pytest.raises(UsageError, match=r"jobs\.csv is taken for public, but is the confidential one itself"):
+        approve(QUESTION, tmp_path / "p.csv", schema, ledger=ledger, out=tmp_path / "answer")
+    assert ledger.show("people").remaining == 80
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,8 @@ def synthesize(
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema
     from dipsmith.sources import source
+    from dipsmith.sources.fingerprint import fingerprints
+    from dipsmith.synthesis.apart import TakenForPublic, require_public
     from dipsmith.synthesis.column_map import map_columns, read_map
     from dipsmith.synthesis.exit import require_format
     from dipsmith.synthesis.sets import place_of
@@ -79,6 +81,11 @@ def synthesize(
     if (onto_map and onto is None) or (factors and not (onto_map or public_map)):
         raise UsageError("--onto-map goes with --onto, and --factors with a map that uses its columns")
     require_absent(out)
+    confidential = source(data, table=table, encoding=encoding, delimiter=delimiter)
+    people = None if members is None else source(members, table=members_table, encoding=encoding, delimiter=delimiter)
+    # Before a row of them is read: a message about a public file may tell what is in it.
+    beside = [TakenForPublic(f, fingerprints(source(f)), public_epsilon is not None) for f in (public, factors) if f]
+    require_public(beside, [confidential, people], Ledger(ledger))
     chosen = public_of(chosen, declared, budget, public, public_map, public_epsilon, factors)
     target = None
     if onto is not None:
@@ -88,7 +95,6 @@ def synthesize(
         warn(
             f"column '{column}' has the label {label!r}, which a spreadsheet reads as a formula; see --escape-formulas"
         )
-    confidential = source(data, table=table, encoding=encoding, delimiter=delimiter)
     if onto is None:
         place_of(confidential).require_output(out, format)
     with progress(json) as show, warnings_as_notes(HopelessNoise, ContradictedRows, LostKey):
@@ -103,9 +109,7 @@ def synthesize(
             rows=rows,
             known_rows=known_rows,
             onto=target,
-            members=None
-            if members is None
-            else source(members, table=members_table, encoding=encoding, delimiter=delimiter),
+            members=people,
             analyses=analysis or (),
             request=request,
             another_grant=another_grant,

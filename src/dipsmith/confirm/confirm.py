@@ -42,6 +42,7 @@ from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.handed_over import HandedOver
+from dipsmith.synthesis.apart import require_apart
 from dipsmith.synthesis.planned import PublicReading
 from dipsmith.synthesis.writing import require_absent
 from dipsmith.version import VERSION
@@ -103,6 +104,7 @@ def approve(
         require_absent(Path(out))
     private = HandedOver.of(source(data), schema.columns, schema.public)
     private.check(schema.columns)
+    require_apart(schema, [private], book)
     ask = measure(private)
     stream = Stream.of(noise_seed)
     reading = None if progress is None else partial(progress, "reading")

@@ -10,12 +10,16 @@ class PublicTable:
     """A public table to grow trees on or to start from, encoded by the private table's schema.
 
     `codes` must have every column that trees may ask. `cost` is what the table cost in privacy, if it was made from the
-    private rows: charged again to every run that uses it, since both are released. `what` names it on the card; `source` is
-    the fingerprint of the rows that were given, where it is known.
+    private rows: charged again to every run that uses it, since both are released. `what` names it on the card; `source` are
+    the fingerprints of the rows that were given, where they are known.
     """
 
     def __init__(
-        self, codes: Codes, cost: Budget | None = None, what: str = "a public table", source: str | None = None
+        self,
+        codes: Codes,
+        cost: Budget | None = None,
+        what: str = "a public table",
+        source: frozenset[str] = frozenset(),
     ) -> None:
         # No dataclass: `asdict` of a method must not take its rows for parameters.
         self.codes, self.cost, self.what, self.source = codes, cost, what, source

@@ -92,12 +92,12 @@ class Books:
                 "signed again"
             )
 
-    def others(self, name: str) -> Iterator[PaidRun]:
-        """The standing runs of other datasets whose source was sealed."""
+    def others(self, name: str | None) -> Iterator[PaidRun]:
+        """The standing runs of other datasets (None: of all) whose source was sealed."""
         standing = (run for run in self.runs.values() if run.name != name and run.state != "cancelled")
         return (run for run in standing if run.seals)
 
-    def known_as(self, name: str, key: Key, digest: str) -> tuple[str, ...]:
+    def known_as(self, name: str | None, key: Key, digest: str) -> tuple[str, ...]:
         """The other datasets that were charged for a source with this digest, whichever of their tables it is."""
         return tuple(sorted({r.name for r in self.others(name) if any(key.opens(s, digest) for s in r.seals)}))
 

@@ -173,6 +173,11 @@ class ZCDP(_Amount):
 Budget = PureDP | ZCDP
 
 
+def option_of(budget: Budget) -> str:
+    """A budget as the command line takes it."""
+    return f"{'--epsilon' if budget.currency == 'epsilon' else '--rho'} {decimal_text(budget.units)}"
+
+
 def of_units(currency: str, units: int) -> Budget:
     """A budget of so many units of 1e-12 in the named currency."""
     if currency not in ("epsilon", "rho"):

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import shlex
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from typing import Any, overload
@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dipsmith.errors import BudgetError, DamageError, SameSourceError
 from dipsmith.privacy.account import PaidRun, grant_record, line, who
 from dipsmith.privacy.books import Anchor, Books, Declined, IntactLedger, require_heads, require_paid_events
-from dipsmith.privacy.budget import Budget, budget_record, check_budget, decimal_text, of_units
+from dipsmith.privacy.budget import Budget, budget_record, check_budget, decimal_text, of_units, option_of
 from dipsmith.privacy.chain import RESTORE, Chain, Row
 from dipsmith.privacy.events import Looked, event_record
 from dipsmith.privacy.protection import Protection, protection_record, require_whole
@@ -95,7 +95,7 @@ class Ledger:
             if books.signatory is not None:
                 raise BudgetError(
                     f"ledger '{self.path}' takes signed grants only; where the key is: dipsmith ledger sign "
-                    f"{shlex.quote(name)} {_option(budget)} --ledger-id {books.id} --key KEY --out grant.json"
+                    f"{shlex.quote(name)} {option_of(budget)} --ledger-id {books.id} --key KEY --out grant.json"
                 )
             books.require_grantable(content)
             return [("granted", content)]
@@ -287,6 +287,11 @@ class Ledger:
         account = self._read().accounts.get(name) if self._chain.exists() else None
         return 0 if account is None else account.looks
 
+    def charged_for(self, digests: Iterable[str]) -> tuple[str, ...]:
+        """The datasets that were charged for a source with one of these digests."""
+        key = self._key_file.present() if self._chain.exists() else None
+        return () if key is None else tuple(n for d in digests for n in self._read().known_as(None, key, d))
+
     def released(self, request_id: str) -> str | None:
         """The SHA-256 of the card that a request was first released with, None if it was not."""
         return next(iter(self.issued(request_id)), None)
@@ -391,8 +396,4 @@ class Ledger:
 
     def _command(self, name: str, budget: Budget) -> str:
         ledger = shlex.quote(self.path)
-        return f"dipsmith ledger grant {shlex.quote(name)} --ledger {ledger} {_option(budget)}"
-
-
-def _option(budget: Budget) -> str:
-    return f"{'--epsilon' if budget.currency == 'epsilon' else '--rho'} {decimal_text(budget.units)}"
+        return f"dipsmith ledger grant {shlex.quote(name)} --ledger {ledger} {option_of(budget)}"

@@ -99,6 +99,13 @@ class KeyFile:
             self._say("is not the key of earlier runs, whose sources cannot be recognised")
         return key
 
+    def present(self) -> Key | None:
+        """The key, where there is one that can be read: enough to know a source again, silently."""
+        try:
+            return self._memory if self.path is None else _read(self.path)
+        except FileNotFoundError:
+            return None
+
     def _say(self, what: str) -> None:
         warnings.warn(
             f"key '{self.path}' {what}; restore it, and see to it that no data are granted under two names",

@@ -32,7 +32,7 @@ from dipsmith.schema.entries import (
 )
 from dipsmith.schema.formula.words import abridge
 from dipsmith.schema.households import Members
-from dipsmith.schema.markup import MAX_CHARACTERS, Document, Place, in_file, read_text
+from dipsmith.schema.markup import MAX_CHARACTERS, Document, Place, in_file, noting_files, read_text
 from dipsmith.schema.merging import RARE, rare_values
 from dipsmith.schema.naming import check_name
 from dipsmith.schema.place_entries import levels_of, total_notes
@@ -63,6 +63,12 @@ def from_dict(data: object, base: Path | None = None) -> Schema:
 
 
 def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
+    with noting_files() as named:
+        made = _put_together(data, folder, line)
+    return replace(made, named_files=tuple(named))
+
+
+def _put_together(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
     plain = _without_blanks(data)
     if isinstance(plain, Mapping) and "members" in plain:
         plain = {"unit": "household", **plain}

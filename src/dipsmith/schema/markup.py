@@ -9,8 +9,11 @@ on the parser's events with its own stack, so that hostile nesting cannot exhaus
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,11 @@ LONGEST_MESSAGE = 500
 
 Place = tuple[str | int, ...]
 """The keys and list positions that lead to a value."""
+
+NamedFile = tuple[str, str]
+"""A file as it is named, and the SHA-256 of the bytes that were read."""
+
+_noted: ContextVar[list[NamedFile] | None] = ContextVar("files that are read for a schema", default=None)
 
 
 class Line(dict[str, object]):
@@ -154,6 +162,8 @@ def read_text(path: Path, what: str, limit: int) -> str:
         with path.open("rb") as file:
             # Not by its size: a device has none, and never ends.
             content = file.read(limit + 1)
+        if (noted := _noted.get()) is not None:
+            noted.append((str(path), sha256(content).hexdigest()))
         if len(content) > limit:
             raise SchemaError(f"{path}: this {what} is larger than {limit // 1_000_000} MB")
         return content.decode("utf-8-sig")
@@ -165,6 +175,19 @@ def read_text(path: Path, what: str, limit: int) -> str:
         raise SchemaError(f"{path}: this {what} cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise SchemaError(f"{path}: this {what} is not UTF-8 text; save it as UTF-8") from None
+
+
+@contextmanager
+def noting_files() -> Iterator[list[NamedFile]]:
+    """Note every file that `read_text` reads meanwhile; whoever notes around this one notes them too."""
+    found, around = list[NamedFile](), _noted.get()
+    token = _noted.set(found)
+    try:
+        yield found
+    finally:
+        _noted.reset(token)
+        if around is not None:
+            around.extend(found)
 
 
 def in_file(name: object, message: str) -> str:

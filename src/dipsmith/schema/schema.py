@@ -16,6 +16,7 @@ from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.attribute import Attribute, Role, is_whole
 from dipsmith.schema.domain import Categories
 from dipsmith.schema.households import Members, check_members
+from dipsmith.schema.markup import NamedFile
 from dipsmith.schema.merging import merge_rare
 from dipsmith.schema.naming import check_name
 from dipsmith.schema.places import PlaceTree, check_places
@@ -81,6 +82,8 @@ class Schema:
     analyses: tuple[PlannedAnalysis, ...] = ()
     known_rows: int | None = None  # how many rows the table has, where everybody knows that
     members: Members | None = None  # those of households, where rows are households
+    # Which files were read for it, so that none is the confidential table; no part of what the schema says.
+    named_files: tuple[NamedFile, ...] = field(default=(), compare=False, repr=False)
 
     to_dict = writing.to_dict
     write = writing.write

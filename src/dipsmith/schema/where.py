@@ -57,7 +57,7 @@ class RowCondition:
             made, code = self._interval(domain)
         else:
             made, code = self._labels(domain, attribute.type == "boolean")
-        return replace(attribute, name=name, domain=made), code
+        return replace(attribute, name=name, domain=made, levels=()), code
 
     def _interval(self, domain: Bins) -> tuple[Bins, int]:
         scale, whole = domain.scale, domain.scale != "number"

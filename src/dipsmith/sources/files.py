@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from dipsmith.errors import SourceError
 from dipsmith.sources.delimited import DelimitedFile
-from dipsmith.sources.fingerprint import of_files
+from dipsmith.sources.fingerprint import of_file, of_files
 from dipsmith.sources.header import check_header
 from dipsmith.sources.parquet import MAGIC, ParquetFile
 from dipsmith.sources.retelling import retell
@@ -115,7 +115,15 @@ class Files:
 
     def fingerprint(self) -> str:
         """What tells the bytes of these files from others, whatever the files are called."""
-        return of_files([(part.path, part.stamp) for part, _ in self._parts])
+        return of_files(self._digests)
+
+    def fingerprints(self) -> frozenset[str]:
+        """What tells the table, and each file of it, from others."""
+        return frozenset([self.fingerprint(), *self._digests])
+
+    @cached_property
+    def _digests(self) -> list[str]:
+        return [of_file(part.path, part.stamp) for part, _ in self._parts]
 
     def _part(self, path: Path) -> Part:
         stamp = Stamp.of(path)

@@ -36,17 +36,25 @@ def fingerprint(rows: Source) -> str | None:
     return of_address(rows.describe()) if own is None else own()
 
 
+def fingerprints(rows: Source) -> frozenset[str]:
+    """The fingerprint of a source, and that of each of its files: whoever shares one has rows of it."""
+    own = getattr(rows, "fingerprints", None)
+    return frozenset(filter(None, [fingerprint(rows)])) if own is None else own()
+
+
 def of_address(address: str) -> str:
     """Of a table in a database: what names it."""
     return hashlib.sha256(b"address\0" + address.encode("utf-8", "replace")).hexdigest()
 
 
-def of_files(files: Sequence[tuple[Path, Stamp]]) -> str:
-    """Of files, each with what it looked like when it was opened: their bytes, in any order."""
-    digests = []
-    for path, stamp in files:
-        with reading(path, stamp), path.open("rb") as file:
-            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+def of_file(path: Path, stamp: Stamp) -> str:
+    """Of a file with what it looked like when it was opened: its bytes."""
+    with reading(path, stamp), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def of_files(digests: Sequence[str]) -> str:
+    """Of files that make one table: their bytes, in any order."""
     if len(digests) == 1:
         return digests[0]
     return hashlib.sha256(b"files\0" + "".join(sorted(digests)).encode()).hexdigest()

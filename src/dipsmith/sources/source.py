@@ -42,6 +42,8 @@ class Source(Protocol):
 
     ``fingerprint() -> str | None``
         Tells its rows from others (`dipsmith.sources.fingerprint`); without it they are known by `describe`.
+    ``fingerprints() -> frozenset[str]``
+        The same for a table of several files: that of the table, and that of each file.
     ``types() -> dict[str, pa.DataType]``
         The types that it states of columns, before any row is read (`dipsmith.sources.declared`).
     ``check_columns(required)``

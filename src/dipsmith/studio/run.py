@@ -25,6 +25,7 @@ from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.plan import choices_of, commands, facts_of, ready, spending
 from dipsmith.studio.schema import schema_of
 from dipsmith.studio.views import Screen, Visit
+from dipsmith.synthesis.apart import require_apart
 from dipsmith.synthesis.writing import require_absent
 
 
@@ -94,6 +95,8 @@ def charge_and_launch(
 ) -> Mapping[str, Any]:
     """Make a job, charge the ledger and start the worker; of two tabs that ask at once, one makes the job."""
     workspace, project = visit.workspace, visit.project
+    private = source(workspace.inside(project.data))
+    require_apart(schema, [private], workspace.ledger)
     if jobs.submit(workspace, job, kind, project.id, asked):
         try:
             # The charge comes first, alone and durably: of two jobs that spend at once, the ledger refuses one.
@@ -101,7 +104,7 @@ def charge_and_launch(
                 schema.name,
                 budget,
                 protects=protection_of(schema),
-                source=fingerprint(source(workspace.inside(project.data))),
+                source=fingerprint(private),
                 request_id=request,
                 method=method,
                 another_grant=visit.body.get("another_grant") is True,

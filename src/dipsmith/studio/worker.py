@@ -22,7 +22,7 @@ from dipsmith.errors import BudgetError, DipsmithError
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Schema
 from dipsmith.sources import Progress, Source, source
-from dipsmith.sources.fingerprint import fingerprint
+from dipsmith.sources.fingerprint import fingerprint, fingerprints
 from dipsmith.sources.header import check_header
 from dipsmith.studio.choices import Choices
 from dipsmith.studio.jobs import charge_of, write_state
@@ -58,6 +58,10 @@ class CheckedSource:
     def fingerprint(self) -> str | None:
         """What tells it from others."""
         return fingerprint(self.inner)
+
+    def fingerprints(self) -> frozenset[str]:
+        """What tells it, and each file of it, from others."""
+        return fingerprints(self.inner)
 
 
 class Notes:

@@ -25,7 +25,7 @@ from dipsmith.schema.formula.parser import parse
 from dipsmith.schema.formula.tree import Column, Node
 from dipsmith.schema.formula.tree import columns as names_in
 from dipsmith.sources import Source, source
-from dipsmith.sources.fingerprint import fingerprint
+from dipsmith.sources.fingerprint import fingerprint, fingerprints
 from dipsmith.sources.source import Progress
 
 ColumnMap = Mapping[str, str]
@@ -92,6 +92,7 @@ class Factors:
     keys: tuple[str, ...]
     place: Mapping[tuple[str | None, ...], int]
     values: Mapping[str, Floats]
+    marks: frozenset[str]
 
     @classmethod
     def of(cls, table: Source, columns: Sequence[str]) -> Factors:
@@ -111,7 +112,8 @@ class Factors:
                 f"{table.describe()}: two rows have the same {', '.join(keys)}; each group has one factor"
             )
         values = {n: np.concatenate([_floats(b.column(n)) for b in batches] or [np.zeros(0)]) for n in others}
-        return cls(keys, place, {name: np.append(found, np.nan) for name, found in values.items()})
+        ended = {name: np.append(found, np.nan) for name, found in values.items()}
+        return cls(keys, place, ended, fingerprints(table))
 
     def rows_for(self, batch: pa.RecordBatch) -> Ints:
         """Which row of the table belongs to each row of a batch; the last, which has no values, where none does."""
@@ -152,6 +154,10 @@ class MappedRows:
         """The file's own: under other names its rows are the same."""
         return fingerprint(self.rows)
 
+    def fingerprints(self) -> frozenset[str]:
+        """Those of the file, and of the table of factors, which is read too."""
+        return fingerprints(self.rows) | (frozenset() if self.factors is None else self.factors.marks)
+
     def _needed(self, columns: Sequence[str]) -> tuple[str, ...]:
         wanted = [n for name in columns for n in (names_in(self.nodes[name]) if name in self.nodes else (name,))]
         if self.factors is not None and any(n in self.factors.values for n in wanted):
@@ -176,16 +182,14 @@ class MappedRows:
 def require_factors(rows: Source) -> None:
     """Refuse a public file with groups that have no row in its table of factors: their numbers would go missing unseen.
 
-    It reads the file, and names a group of it: never for confidential rows.
+    It reads the file: never for confidential rows. Should it be given some nevertheless, it quotes none.
     """
     if not isinstance(rows, MappedRows) or rows.factors is None:
         return
     keys, known = rows.factors.keys, rows.factors.place
-    there = {group for batch in rows.rows.batches(keys) for group in _groups(batch, keys)}
-    if unknown := sorted((g for g in there if g not in known), key=str):
-        first = ", ".join(f"{key} {label!r}" for key, label in zip(keys, unknown[0], strict=True))
+    if any(group not in known for batch in rows.rows.batches(keys) for group in _groups(batch, keys)):
         raise SourceError(
-            f"{rows.describe()}: {len(unknown)} of its groups have no row in the table of factors, {first} for one; "
+            f"{rows.describe()}: it has groups ({', '.join(keys)}) without a row in the table of factors; "
             "add them there, with an empty number where there is none"
         )
 

@@ -33,6 +33,7 @@ from dipsmith.schema.attribute import Attribute
 from dipsmith.schema.where import one_line, parse_where
 from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
+from dipsmith.synthesis.apart import require_apart
 from dipsmith.synthesis.column_map import map_columns
 from dipsmith.synthesis.exit import Exit
 from dipsmith.synthesis.writing import damage, require_absent, whole_file
@@ -149,12 +150,13 @@ def count_where(
         raise UsageError("a ledger is required: ledger=Ledger('budget.db'), with a grant for the dataset")
     rows, stream = map_columns(data, question.columns), Stream.of(noise_seed)
     rows.check((*schema.columns, *question.columns))
+    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    require_apart(schema, [rows], book)
     counted = rows_of(rows, question.schema, key=stream.child("key").new_seed("key"))
     request = str(uuid.uuid4()) if request is None else request
-    if ledger is None:
+    if book is None:
         curator = Curator(counted, budget, stream=stream, journal=Rehearsal())
         return _answer(curator, question, schema, where, request, None, testing), None
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     target = Path(f"count-{sha256(request.encode()).hexdigest()[:12]}.json" if out is None else out)
     known = book.run(request)
     if known is None or known.state != "finished":

@@ -17,7 +17,7 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Codes, Schema, Unit
 from dipsmith.schema.formula.tree import quote
 from dipsmith.sources import source
-from dipsmith.sources.fingerprint import fingerprint
+from dipsmith.sources.fingerprint import fingerprints
 from dipsmith.synthesis.column_map import map_columns, require_factors
 from dipsmith.synthesis.natural_inputs import (
     MethodLike,
@@ -112,4 +112,4 @@ def public_table(
     parts = [codes.take(keep) for codes, keep in map(encoder.encode, found.batches(wanted))]
     if not sum(map(len, parts)):
         raise SourceError(f"{found.describe()}: it has no rows with values of the schema; check columns=")
-    return PublicTable(Codes.concatenate(parts), cost, found.describe(), fingerprint(found))
+    return PublicTable(Codes.concatenate(parts), cost, found.describe(), fingerprints(found))

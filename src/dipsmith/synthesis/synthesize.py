@@ -21,7 +21,6 @@ from dipsmith.counting.households import HouseholdRows
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import ContradictedRows, UsageError
 from dipsmith.estimation.measured_table import measured_tables
-from dipsmith.methods.catalogue import given_public
 from dipsmith.methods.method import Method, Model, Selection
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Progress
@@ -33,8 +32,9 @@ from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
-from dipsmith.sources.fingerprint import fingerprint
+from dipsmith.sources.fingerprint import fingerprint, fingerprints
 from dipsmith.sources.handed_over import HandedOver
+from dipsmith.synthesis.apart import require_apart
 from dipsmith.synthesis.card import ASKED, KNOWN, Card
 from dipsmith.synthesis.careers import career_notes
 from dipsmith.synthesis.column_map import require_factors
@@ -161,7 +161,8 @@ def synthesize(
     place.require_room(schema, sets, rows)
     require_weighing(order)
     private.check(schema.columns)
-    _refuse_private_rows_as_public(private, method, schema)
+    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    require_apart(schema, [private, people], book, method)
     if onto is not None:
         _refuse_the_private_file(private, target)
         target.check((*schema.public, *([] if schema.linked is None else [schema.linked])))
@@ -181,7 +182,6 @@ def synthesize(
     counted = observed_rows(counted, stream.observer)
     # 2. Reserve the whole budget. (The ledger refuses an empty id: a script that repeats it would be charged each time.)
     request = str(uuid.uuid4()) if request is None else request
-    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     with ExitStack() as unsettled:  # a failure before `pop_all` below is noted in the ledger
         reservation, account = None, None
         if book is not None:
@@ -338,17 +338,7 @@ class _Journal:
 
 def _refuse_the_private_file(private: Source, target: Source) -> None:
     """Refuse to label the private rows in their own order, which may tell what they say."""
-    mark = fingerprint(private)
-    if private is target or (mark is not None and mark == fingerprint(target)):
+    if private is target or fingerprints(private) & fingerprints(target):
         raise UsageError(
             "onto is the confidential table itself, whose order of rows is not public; leave onto out to label it"
         )
-
-
-def _refuse_private_rows_as_public(private: Source, method: Method, schema: Schema) -> None:
-    """Refuse a public table that is the private one; under `label` only its public columns are grown on."""
-    tried = getattr(method, "candidates", None)
-    given = [given_public(one) for one in (method, *(tried if isinstance(tried, tuple) else ()))]
-    marks = {public.source for public in given if public is not None and public.source is not None}
-    if schema.neighbours != "label" and marks and fingerprint(private) in marks:
-        raise UsageError("the public table is the confidential one itself; give one that is public, or leave it out")

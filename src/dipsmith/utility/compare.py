@@ -17,6 +17,7 @@ from dipsmith.errors import InputError, UsageError
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Bins, Codes, Schema
 from dipsmith.sources import Source, source
+from dipsmith.synthesis.apart import require_apart
 from dipsmith.synthesis.release import Release
 from dipsmith.utility.authentic import authentic_table
 from dipsmith.utility.careers import read_careers
@@ -121,6 +122,7 @@ def compare(
     people = _people(members, base)
     of_unit = () if base.unit.order is None and people is None else (str(base.unit.column),)
     private.check([*columns, *(c for c in (*on, *of_unit) if c not in columns)])
+    require_apart(base, [private, people], book)
     say = progress or (lambda stage, share: None)
     datasets = dict.fromkeys([base.name, *(r.card.dataset for r in loaded.values())])
     looks = [book.look(name, _look_note(loaded, wanted, on)) for name in datasets]
