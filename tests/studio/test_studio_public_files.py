@@ -10,8 +10,14 @@ import pytest
 import yaml
 from test_studio_browser import fresh, open_step, serious
 
+from dipsmith.errors import InputError
 from dipsmith.examples import personnel
+from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.ledger import Ledger
+from dipsmith.privacy.protection import Replace
+from dipsmith.schema import Unit
+from dipsmith.sources import source
+from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.studio.schema import report
 from dipsmith.studio.workspace import Workspace
 from dipsmith.synthesis.release import Release
@@ -130,6 +136,41 @@ def test_the_confidential_file_is_public_to_no_page(confidential, name):
         "rules"
     ]
     assert re.search(why, said["error"])
+
+
+def test_a_file_that_the_ledger_was_charged_for_is_public_to_no_page(tmp_path):
+    """Without a project: by the command line, after a draft was removed, as the members of households, in another ledger."""
+    workspace = Workspace.of(tmp_path)
+    for name in ("people", "members", "other", "free"):
+        (tmp_path / f"{name}.csv").write_text(f"code,of\nalice,{name}\n")
+    marks = {n: fingerprint(source(tmp_path / f"{n}.csv")) for n in ("people", "members", "other")}
+    project = workspace.create("x", "people.csv", ("code", "of"), {})
+    workspace.remove(project.id)
+    workspace.create("y", "gone.csv", ("code", "of"), {}, ledger="own.db")
+    for ledger, name, also in ((workspace.ledger, "people", ["members"]), (Ledger(tmp_path / "own.db"), "other", [])):
+        ledger.grant(name, PureDP(1))
+        members = [marks[n] for n in also]
+        what = {"protects": Replace(Unit()), "method": "flat"}
+        ledger.reserve(name, PureDP(1), source=marks[name], also=members, **what)
+    assert workspace.public_file("free.csv") == tmp_path / "free.csv"
+    for name, known in (("people", "people"), ("members", "people"), ("other", "other")):
+        with pytest.raises(InputError, match=f"confidential file of '{known}'; choose one that is public"):
+            workspace.public_file(f"{name}.csv")
+
+
+@pytest.mark.parametrize("value", ["alice-HIV", "O'Neil", "a' b", "'", "it's 'so'"])
+def test_what_is_wrong_with_a_code_list_is_said_without_its_values_and_folder(tmp_path, value):
+    (tmp_path / "list.csv").write_text(f"code\n{value}\nok\n{value}\n")
+    (tmp_path / "list.bin").write_bytes(b"code\n\xff\n")
+    (tmp_path / "list.txt").write_text("of\nx\n")
+
+    def said(**field):
+        return report(Workspace.of(tmp_path), {"fields": [{"name": "job", "type": "string", **field}]})["columns"][0]
+
+    assert said(enum="list.csv")["error"] == "value '…' is listed twice; list it once"
+    assert said(enum="list.bin")["error"] == "list.bin: this code list is not UTF-8 text; save it as UTF-8"
+    assert said(enum="list.txt")["error"].startswith("list.txt: the first line must name a column 'code'")
+    assert said(enum=["a", "a"])["error"] == "value 'a' is listed twice; list it once"
 
 
 @pytest.mark.parametrize("files", [7, {"grow": 7}, {"grow_map": "a=b"}, {"onto_map": ["a\nb"]}])

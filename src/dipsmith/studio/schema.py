@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +118,40 @@ def schema_of(workspace: Workspace, project: Project) -> Schema:
 def _read(workspace: Workspace, document: Mapping[str, Any]) -> Schema:
     """A schema from a draft; whatever file it names, such as a code list, has to be a public one of the workspace."""
     _refuse_households(document)
-    for path in _named_files(document):
-        if isinstance(path, str) and path:
-            workspace.public_file(path)
-    return from_dict(document, base=workspace.folder)
+    files = [path for path in _named_files(document) if isinstance(path, str) and path]
+    for path in files:
+        workspace.public_file(path)
+    try:
+        return from_dict(document, base=workspace.folder)
+    except SchemaError as error:
+        if not files:
+            raise
+        said = str(error).replace(f"{workspace.folder}/", "")
+        raise SchemaError(_hide_values(said, {"code", "count", *_texts(document)})) from None
+
+
+def _hide_values(said: str, written: Collection[str]) -> str:
+    """A message that quotes only what is written in the draft: a file that it names may not be the public one it should be."""
+    at = said.find("'")
+    while at >= 0:
+        # All that starts here and is written; of the rest nobody knows where a value of a file ends.
+        ends = [at + len(text) + 1 for text in written if said.startswith(f"'{text}'", at)]
+        if not ends:
+            last = said.rfind("'")
+            return f"{said[:at]}'…'{said[last + 1 :] if last > at else ''}"
+        at = said.find("'", max(ends) + 1)
+    return said
+
+
+def _texts(entry: object) -> Iterator[str]:
+    """All names and values of a draft."""
+    if isinstance(entry, Mapping):
+        yield from _texts([*entry, *entry.values()])
+    elif isinstance(entry, list):
+        for one in entry:
+            yield from _texts(one)
+    elif entry != "":
+        yield str(entry)
 
 
 def _named_files(document: Mapping[str, Any]) -> Iterator[object]:

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from filecmp import cmp
+from functools import lru_cache
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,7 @@ class Workspace:
     def public_file(self, path: str) -> Path:
         """A file that a page says is public; never one that a project holds to be confidential, nor a copy or link of it.
 
+        Nor one that a ledger of the workspace was charged for, by whichever project or command, as a table or its members.
         One file by its name: a folder or a pattern could bring in others.
         """
         file = self.inside(path)
@@ -105,10 +108,15 @@ class Workspace:
             raise InputError(
                 f"there is no file '{path[:80]}' in the workspace; name one file, not a folder or a pattern"
             )
-        for project in self.projects():
+        projects, known = self.projects(), file.stat()
+        for project in projects:
             confidential = self.inside(project.data)
             if confidential.is_file() and cmp(file, confidential, shallow=False):
                 raise InputError(f"this is the confidential file of '{project.id}'; choose one that is public")
+        digest = _digest(file, (known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns))
+        for ledger in dict.fromkeys([self.ledger_file, *(self.inside(p.ledger) for p in projects if p.ledger)]):
+            if charged := Ledger(ledger).charged_for([digest]):
+                raise InputError(f"this is the confidential file of '{charged[0]}'; choose one that is public")
         return file
 
     def relative(self, path: Path) -> str:
@@ -223,6 +231,13 @@ def write_whole(path: Path, content: bytes) -> None:
     with os.fdopen(handle, "wb") as file:
         file.write(content)
     Path(name).replace(path)
+
+
+@lru_cache(maxsize=64)
+def _digest(file: Path, stamp: tuple[int, ...]) -> str:
+    """The fingerprint of a file, read again when its stamp changes: a draft is checked at every key."""
+    with file.open("rb") as content:
+        return file_digest(content, "sha256").hexdigest()
 
 
 def _inside(root: Path, path: str) -> Path:
