@@ -53,7 +53,7 @@ def test_a_run_grows_on_one_file_and_labels_another(three):
         assert words in found["commands"]["run"]
     assert sum(stage["cost"] for stage in found["stages"]) == pytest.approx(0.75)  # the rest is what sd.csv cost
     page = three.client.get(f"/p/{project}/run").text
-    assert "A public table of such rows" in page
+    assert "<dt>Public table</dt><dd>sd.csv" in page
     assert "those of bd.csv" in page
     job = three.start(project, uuid.uuid4().hex)
     done = three.wait(project, job, "finished", "failed")
