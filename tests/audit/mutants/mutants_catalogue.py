@@ -925,8 +925,8 @@ MUTANTS = (
     one(
         "labels decide which public values of a unit count",
         "counting/units.py",
-        "    order = np.lexsort([*reversed(fused(codes, ties)), *kinds, *reversed(fused(codes, hashed)), group])\n",
-        "    order = np.lexsort([*kinds, *reversed(fused(codes, ties)), *reversed(fused(codes, hashed)), group])\n",
+        "    order = np.lexsort([*hidden, *tied, *shown, *kinds, *reversed(fused(codes, hashed)), group])\n",
+        "    order = np.lexsort([*hidden, *shown, *kinds, *tied, *reversed(fused(codes, hashed)), group])\n",
         "tests/analyses/test_weighted_sums.py::test_labels_do_not_decide_which_kinds_of_rows_count",
     ),
     one(
