@@ -16,9 +16,9 @@ from dipsmith.schema import Schema
 
 CASES = [(name, relation) for name in sorted(METHODS) for relation in vars(METHODS[name])["relations"]]
 FIELDS = [
-    {"name": "age", "type": "integer", "minimum": 20, "maximum": 49, "bins": {"width": 10}, "role": "public"},
+    {"name": "age", "type": "integer", "minimum": 20, "maximum": 49, "bins": {"width": 2}, "role": "public"},
     {"name": "grade", "type": "string", "enum": ["a", "b", "c"], "other": "a", "role": "public"},
-    {"name": "pay", "type": "number", "minimum": 0, "maximum": 100, "bins": {"width": 10}, "role": "public"},
+    {"name": "pay", "type": "number", "minimum": 0, "maximum": 100, "bins": {"width": 4}, "role": "public"},
     {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M", "role": "private"},
     {"name": "race", "type": "string", "enum": ["A", "B", "C"], "other": "C", "role": "private"},
 ]
