@@ -19,6 +19,8 @@ POPULATION, SAMPLE, RUNS = 100_000, 10_000, 100
 CELLS = (("add-remove", 1.0), ("add-remove", 4.0), ("replace", 1.0))
 TABLES = (("region",), ("employed",), ("age",))
 FORMULA = "pay ~ employed + age"
+COARSE, FINE = 10, 2
+"""Widths of bins: for totals, and for regressions, of which wide bins take more off than an interval may tell."""
 NARROW = 118
 
 
@@ -42,7 +44,8 @@ def draw(population: pa.Table, seed: int) -> pa.Table:
     return population.take(pa.array(chosen)).drop_columns("size").append_column("w", pa.array(weight))
 
 
-def schema(relation: str) -> ds.Schema:
+def schema(relation: str, width: int) -> ds.Schema:
+    """The survey with ages and pay in bins of this width."""
     return ds.Schema.from_dict(
         {
             "name": "survey",
@@ -51,8 +54,8 @@ def schema(relation: str) -> ds.Schema:
             "fields": [
                 {"name": "region", "type": "string", "enum": ["north", "east", "south", "west"], "other": "north"},
                 {"name": "employed", "type": "string", "enum": ["no", "yes"], "other": "no"},
-                {"name": "age", "type": "integer", "minimum": 18, "maximum": 79, "bins": {"width": 10}},
-                {"name": "pay", "type": "number", "minimum": 0, "maximum": 100, "bins": {"width": 10}},
+                {"name": "age", "type": "integer", "minimum": 18, "maximum": 79, "bins": {"width": width}},
+                {"name": "pay", "type": "number", "minimum": 0, "maximum": 100, "bins": {"width": width}},
                 {"name": "w", "type": "number", "minimum": 2, "maximum": 30, "role": "weight"},
             ],
         }
@@ -101,13 +104,13 @@ def truths(population: pa.Table) -> dict[str, float]:
 def run(relation: str, epsilon: float, runs: int) -> dict[str, Tally]:
     """Cover, or not, so many times."""
     population = people(1)
-    true, made = truths(population), schema(relation)
+    true, coarse, fine = truths(population), schema(relation, COARSE), schema(relation, FINE)
     kinds = ("totals of the population", "totals of the sample", "weighted regression")
     tallies = {kind: Tally() for kind in kinds}
     for i in range(runs):
         sample = draw(population, 1_000 + i)
         release = ds.synthesize(
-            sample, made, ds.AIM(), budget=ds.PureDP(epsilon), testing=True, noise_seed=2_000 + i, seed=i
+            sample, coarse, ds.AIM(), budget=ds.PureDP(epsilon), testing=True, noise_seed=2_000 + i, seed=i
         )
         frame = bins(sample).to_pandas()
         for columns in TABLES:
@@ -119,7 +122,7 @@ def run(relation: str, epsilon: float, runs: int) -> dict[str, Tally]:
     for i in range(runs):
         release = ds.synthesize(
             draw(population, 1_000 + i),
-            made,
+            fine,
             ds.AIM(),
             budget=ds.PureDP(epsilon),
             analyses=[FORMULA],
@@ -145,7 +148,7 @@ INTRODUCTION = (
     "household, with replacement; each weighs one over its expected number of draws. Households go with work, region and pay, so "
     "that unweighted figures are wrong. The sample is released by AIM with a column of `role: weight`, bounded by 2 and 30. "
     f"*Totals* are `ds.weighted_totals` of every label of region, employed and age ({RUNS} samples); *weighted regression* "
-    f"is `ds.fit(release, '{FORMULA}', weights='w')`, planned, against the regression of the whole population. Intervals of 95 %, with what chance does to a share of so many answers; "
+    f"is `ds.fit(release, '{FORMULA}', weights='w')`, planned, with ages and pay in bins of {FINE} instead of {COARSE}, against the regression of the whole population. Intervals of 95 %, with what chance does to a share of so many answers; "
     "answers of one sample are not independent. `python -m studies.weights` makes this page; nothing here is private."
 )
 
