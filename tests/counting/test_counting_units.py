@@ -404,7 +404,8 @@ def test_rows_without_a_unit_are_labelled_but_not_counted(most: int) -> None:
 def test_what_codes_do_not_tell_apart_is_not_chosen_by_the_order_of_the_file(neighbours: Neighbours) -> None:
     """Values as they stand: all rows of a unit have one code. Under label the public ones do not depend on private ones."""
     roles = {"age": "public", "note": "private"} if neighbours == "label" else {"age": "private", "note": "private"}
-    columns = tuple(Attribute.boolean(name, missing=True, role=role) for name, role in roles.items())  # type: ignore[arg-type]
+    anything = Categories.of(["anything"], other="anything")
+    columns = tuple(Attribute(name, "string", anything, role) for name, role in roles.items())  # type: ignore[arg-type]
     schema = Schema("t", columns, Unit("id", 2), neighbours)
     table = pa.table({"id": np.repeat(np.arange(30), 4), "age": np.tile([10, 90, 10, 35], 30), "note": range(120)})
 

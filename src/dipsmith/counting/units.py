@@ -5,9 +5,9 @@ first k count. So the choice depends on the unit's own rows and on the key, neve
 on the order of the file. Under `label` only the codes of public columns enter the hash, so that the public
 codes of the counted rows, and with them every public size, do not depend on private values. Where more than codes is
 counted of public columns, rows whose codes agree are told apart by their *kinds*, numbers of their public values, and only
-rows of one kind by what is private: then the kinds of the counted rows do not depend on it either. Rows whose codes agree are
-told apart by the texts of their values, in an order that the key decides: where more than codes is read of them, as when a schema
-is learned, the order of the file does not decide either.
+rows of one kind by what is private: then the kinds of the counted rows do not depend on it either. Rows whose codes
+all agree are told apart by the texts of their values, public ones first, in an order that the key decides: where more than codes
+is read of them, as when a schema is learned, the order of the file does not decide either.
 
 The hashed text is ``key|unit|codes|duplicate`` with a fixed spelling (see `hashed_text`), so that an SQL
 engine computes the same hash.
@@ -257,7 +257,7 @@ def crowded_out(part: pa.Table, schema: Schema, key: bytes) -> Ints:
         [part.column(name).to_numpy()[over]] if name in part.column_names else [] for name in (_HIDDEN, _SHOWN, KIND)
     )
     tied = reversed(fused(codes, _tied_columns(schema)))
-    order = np.lexsort([*hidden, *tied, *shown, *kinds, *reversed(fused(codes, hashed)), group])
+    order = np.lexsort([*hidden, *shown, *tied, *kinds, *reversed(fused(codes, hashed)), group])
     over, group, codes = over[order], group[order], codes.take(order)
     same = _runs([group, *fused(codes, hashed)])
     spelled = _spell_for_hash(part, over, [codes[name] for name in hashed], same, schema.unit.per is not None)

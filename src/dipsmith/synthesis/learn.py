@@ -31,7 +31,7 @@ from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.survey import ColumnCells, Survey
-from dipsmith.schema import Attribute, Schema, Unit
+from dipsmith.schema import Attribute, Categories, Schema, Unit
 from dipsmith.schema.drafts import commented_draft
 from dipsmith.schema.naming import check_name, plain_name
 from dipsmith.schema.proposals import CellCounts
@@ -220,9 +220,9 @@ def _blank_schema(
         raise SchemaError("no column is left to learn; the header has nothing but the unit and what is skipped")
     if not protected <= set(named):
         raise UsageError("a private column is skipped, or is the unit's; under label its values are what is protected")
+    anything = Categories.of(["anything"], other="anything")  # one code: rows that are told apart by nothing private
     attributes = tuple(
-        Attribute.boolean(n, missing=True, role="private" if not protected or n in protected else "public")
-        for n in named
+        Attribute(n, "string", anything, "private" if not protected or n in protected else "public") for n in named
     )
     return Schema(name, attributes, who, neighbours)
 
