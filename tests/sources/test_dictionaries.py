@@ -1,6 +1,8 @@
 """Drafts from what a steward already has: value labels, table schemas, code books, catalogues. No row is read."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import duckdb
 import pandas as pd
@@ -8,10 +10,13 @@ import pyreadstat
 import pytest
 import yaml
 from openpyxl import Workbook
+from typer.testing import CliRunner
 
 import dipsmith as ds
+from dipsmith.cli.main import app
 from dipsmith.errors import SchemaError, SourceError, UsageError
 from dipsmith.schema.dictionary import ColumnFacts, draft_from_facts, propose_bins
+from dipsmith.sources import source
 from dipsmith.sources.dictionaries.dictionary import read_dictionary
 
 FRAME = pd.DataFrame({"sex": [1.0, 2.0, 1.0], "age": [31.0, 47.0, 62.0], "town": ["Bonn", "Köln", "SECRETTOWN"]})
@@ -134,6 +139,93 @@ def test_data_dictionaries_in_csv_and_excel(tmp_path):
     (tmp_path / "rows.csv").write_text("age,sex\n3,F\n")
     with pytest.raises(SourceError, match="names no column 'name'"):
         read_dictionary(tmp_path / "rows.csv")
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("17-90", ("integer", "17", "90", ())),
+        ("0 to 99.5", ("number", "0", "99.5", ())),
+        ("-5..5", ("integer", "-5", "5", ())),
+        ("2001-01-01 – 2020-12-31", ("date", "2001-01-01", "2020-12-31", ())),
+        ("<=50K | >50K", ("string", None, None, ("<=50K", ">50K"))),
+        ("08:00; 20:00", ("string", None, None, ("08:00", "20:00"))),
+        ("18-24, 25-34, 35+", ("string", None, None, ("18-24", "25-34", "35+"))),
+        ("0-98; 99 = refused", (None, None, None, ())),
+    ],
+)
+def test_a_cell_of_values_is_a_range_or_a_list_and_never_a_range_taken_for_a_value(tmp_path, cell, expected):
+    (tmp_path / "d.csv").write_text(f'name,values\nx,"{cell}"\n')
+    (fact,) = read_dictionary(tmp_path / "d.csv")
+    assert (fact.type, fact.minimum, fact.maximum, tuple(v for v, _ in fact.values)) == expected
+
+
+def test_factors_of_r_as_write_csv_lists_them(tmp_path):
+    text = '"name","type","values"\n"sex","factor","F;M"\n"grade","ordered","low;high"\n"age","integer",""\n"seen","POSIXct",""\n'
+    (tmp_path / "r.csv").write_text(text)
+    facts = by_name(read_dictionary(tmp_path / "r.csv"))
+    assert facts["grade"].ordered
+    assert facts["sex"].values == (("F", ""), ("M", ""))
+    assert (facts["age"].type, facts["seen"].type) == ("integer", "datetime")
+
+
+def test_what_is_said_of_a_column_stays_where_its_bounds_or_values_are_still_to_be_given():
+    facts = [ColumnFacts("pay", "number", "Pay", minimum="0", missing=True), ColumnFacts("job", "string", "Job")]
+    text = draft_from_facts(facts, "t", said_by="d.csv")
+    assert "# - {name: pay, type: number, title: Pay, minimum: 0, maximum: , missing: true, role: private}" in text
+    assert "# - {name: job, type: string, title: Job, enum: , role: private}" in text
+
+
+def test_words_that_stand_for_none_are_missing_and_not_the_last_value(tmp_path):
+    field = {"name": "income", "type": "string", "constraints": {"enum": ["low", "high"]}}
+    table = {"fields": [field, {**field, "name": "sure", "constraints": {"enum": ["a"], "required": True}}]}
+    for blanks, missing in ((["", "?"], True), ([""], False), (None, False)):
+        (tmp_path / "t.json").write_text(json.dumps({**table, **({} if blanks is None else {"missingValues": blanks})}))
+        facts = by_name(read_dictionary(tmp_path / "t.json"))
+        assert facts["income"].missing == missing
+        assert not facts["sure"].missing
+    columns = [{"name": "job", "datatype": "string", "null": "?"}, {"name": "age", "datatype": "integer"}]
+    (tmp_path / "c.json").write_text(json.dumps({"tableSchema": {"columns": columns}}))
+    assert [fact.missing for fact in read_dictionary(tmp_path / "c.json")] == [True, False]
+
+
+def test_catalogue_of_sqlite_without_a_row(tmp_path, monkeypatch):
+    path = tmp_path / "w.db"
+    with closing(sqlite3.connect(path)) as link:
+        link.executescript(
+            "CREATE TABLE regions (code TEXT PRIMARY KEY); INSERT INTO regions VALUES ('N'), ('S');"
+            'CREATE TABLE "the people" (id INTEGER PRIMARY KEY, age INTEGER NOT NULL CHECK (age BETWEEN 0 AND 120), '
+            "sex TEXT CHECK (sex IN ('F', 'M', 'it''s (not) said')), region TEXT REFERENCES regions(code), born DATE, "
+            "pay DECIMAL(9,2) CHECK ((pay >= 0) AND (pay <= 9000)), part NUMERIC(3));"
+            "INSERT INTO \"the people\" VALUES (1, 77, 'F', 'N', '1950-01-02', 8123.45, 3);"
+        )
+    facts = by_name(read_dictionary(f"sqlite://{path}", '"the people"'))
+    assert (facts["age"].type, facts["age"].minimum, facts["age"].maximum) == ("integer", "0", "120")
+    assert [facts[n].missing for n in ("id", "age", "sex")] == [False, False, True]
+    assert [v for v, _ in facts["sex"].values] == ["F", "M", "it's (not) said"]
+    assert facts["region"].values == (("N", ""), ("S", ""))
+    assert (facts["born"].type, facts["pay"].type, facts["pay"].maximum) == ("date", "number", "9000")
+    assert facts["part"].type == "integer"
+    text = draft_from_facts([*facts.values()], "people", said_by="the catalogue")
+    assert "8123" not in text
+    assert "1950" not in text
+    with pytest.raises(SourceError, match="no table"):
+        read_dictionary(f"sqlite://{path}", "nobody")
+    monkeypatch.chdir(tmp_path)
+    assert ds.draft_schema("sqlite:///w.db", table='"the people"').count("\n- {name: age") == 1
+    assert source("sqlite://w.db", table='"the people"').columns[:2] == ("id", "age")  # NOT NULL is no obstacle
+    for read in (read_dictionary, lambda a, t: source(a, table=t)):
+        with pytest.raises(SourceError, match="no such SQLite file"):
+            read("sqlite://nobody.db", "people")
+    assert not (tmp_path / "nobody.db").exists()
+
+
+def test_the_header_of_parquet_states_types(tmp_path):
+    pd.DataFrame({"age": [3], "job": pd.Categorical(["SECRETJOB"]), "ok": [True]}).to_parquet(tmp_path / "p.parquet")
+    done = CliRunner().invoke(app, ["schema", "init", str(tmp_path / "p.parquet")])
+    assert "{name: age, type: integer, role" in done.stdout
+    assert "{name: job, type: string, role" in done.stdout
+    assert "SECRETJOB" not in done.stdout
 
 
 def test_catalogue_of_duckdb_without_a_row(tmp_path):

@@ -51,6 +51,8 @@ def init(
     from dipsmith.schema.drafts import draft
     from dipsmith.schema.naming import check_name, plain_name
     from dipsmith.sources import source
+    from dipsmith.sources.declared import declared_types
+    from dipsmith.sources.dictionaries.catalogue import SCHEMES
     from dipsmith.synthesis.drafting import draft_schema
     from dipsmith.synthesis.writing import require_outside_releases, whole_file
 
@@ -71,8 +73,10 @@ def init(
         warn(
             "levels and bounds were read from the rows: the schema says provenance: data-derived, and so will every card"
         )
+    elif data is not None and data.partition("://")[0].lower() in SCHEMES:
+        text = draft_schema(data, name=called, header=header, table=of_table)
     else:
-        text = draft(header or (), called)
+        text = draft(header or (), called, None if found is None else declared_types(found))
     line = text
     if out is not None:
         require_outside_releases(out)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
+from typing import cast
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema.attribute import Type, is_whole
@@ -69,9 +70,14 @@ def _field(fact: ColumnFacts) -> tuple[str, dict[str, object] | None, str]:
     ):
         found, reason = _bounded(fact, fact.type)
     else:
-        needs = "its public values" if fact.type in (None, "string") else "its public bounds"
+        # what is said stays; what is not is an empty key, for the steward to fill in
+        scale = None if fact.type in (None, "string") else cast("Scale", fact.type)
+        found = {"enum": None} if fact.type == "string" else {}
+        if scale is not None:
+            bounds = {"minimum": fact.minimum, "maximum": fact.maximum}
+            found = {k: None if b is None else as_plain(scale, point(scale, b)) for k, b in bounds.items()}
         said = "nothing is said of it" if fact.type is None else f"type {fact.type}"
-        return fact.name, None, f"{said}; add {needs}"
+        reason = f"{said}; add {'its public values' if scale is None else 'its public bounds'}"
     missing = {"missing": True} if fact.missing else {}
     return fact.name, {**keys, **found, **missing, "role": "private"}, reason
 

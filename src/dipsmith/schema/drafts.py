@@ -6,6 +6,7 @@ means, and reading the draft without them fails with an explanation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from dipsmith.errors import SchemaError
@@ -27,14 +28,15 @@ _HEADER_ONLY = """\
 """
 
 
-def draft(header: Sequence[str], name: str) -> str:
-    """Write a draft from the names of the columns; no row is read.
+def draft(header: Sequence[str], name: str, types: Mapping[str, str] | None = None) -> str:
+    """Write a draft from the names of the columns, and the types that the file's own header states; no row is read.
 
-    >>> print(draft(["age", "sex"], "people").splitlines()[-1])
+    >>> print(draft(["age", "sex"], "people", {"age": "integer"}).partition("fields:")[2].strip())
+    - {name: age, type: integer, role: private}
     - {name: sex, type: , role: private}
     """
     check_header_names(header)
-    rows = [Line(name=column, type=None, role="private") for column in header]
+    rows = [Line(name=column, type=(types or {}).get(column), role="private") for column in header]
     listed = render({"fields": rows}).replace("type: null, role: private}", "type: , role: private}")
     what = "A draft from the header; no row was read. Give every column its type and its public domain."
     return "\n".join([f"# {what}", *_UNSAID, f"{render({'name': name})}unit:", "neighbours:", _HEADER_ONLY + listed])
@@ -49,7 +51,7 @@ def commented_draft(
     neighbours: str | None = None,
     provenance: str | None = None,
 ) -> str:
-    """A draft with a line of reason above every field; a column without keys is left to the steward, commented out.
+    """A draft with a line of reason above every field; one with an empty key is left to the steward, commented out.
 
     >>> print(commented_draft("t", [("a", {"name": "a", "type": "boolean"}, "yes or no")], what="A draft.").splitlines()[-1])
     - {name: a, type: boolean}
@@ -65,8 +67,9 @@ def commented_draft(
     lines += [*(() if neighbours else ("neighbours:",)), "fields:"]
     for column, keys, reason in fields:
         lines.append(f"# {_one_line(column)}: {_one_line(reason)}")
-        entry = _field_lines(Line(keys or {"name": column, "type": None, "role": "private"}))
-        lines += entry if keys is not None else [f"# {line}" for line in entry]
+        keys = keys or {"name": column, "type": None, "role": "private"}
+        entry = _field_lines(Line(keys))
+        lines += [f"# {line}" for line in entry] if None in keys.values() else entry
     return "\n".join(lines) + "\n"
 
 
@@ -74,7 +77,7 @@ def _field_lines(entry: Line) -> list[str]:
     """A field in flow style where it fits a line, else key by key, and a long list one value a line: labels are never wrapped."""
     (flat,) = _plain_lines([entry])
     if len(flat) <= _WIDEST:
-        return [flat.replace("type: null", "type: ").replace("enum: null", "enum: ")]
+        return [re.sub(r"\b(type|enum|minimum|maximum): null(?=[,}])", r"\1: ", flat)]
     lines = []
     for key, value in entry.items():
         line = _plain_lines(Line({key: value}))[0][1:-1]

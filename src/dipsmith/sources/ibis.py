@@ -27,7 +27,7 @@ from dipsmith.sources.arrow import ArrowSource
 from dipsmith.sources.fingerprint import of_address
 from dipsmith.sources.header import check_header, refuse_columns
 from dipsmith.sources.ibis_terms import Column, Table, case, constant, keep_steps_apart, kind_of, statement
-from dipsmith.sources.kinds import Kind, parts_of
+from dipsmith.sources.kinds import Kind, parts_of, sqlite_file
 from dipsmith.sources.layout import BATCH_ROWS, check_type, make_plain
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
@@ -144,7 +144,8 @@ def connected_table(url: str, scheme: str, table: str) -> IbisTable:
         retell(MissingExtraError.of(f"Reading {scheme}:// tables", "tables"))
     with _failures(f"{scheme}: the connection failed", "check the address and the credentials, and run again"):
         try:
-            connection = ibis.connect(url)
+            # opening a database that is not there would make an empty one
+            connection = ibis.connect(f"sqlite://{sqlite_file(url)}" if scheme == "sqlite" else url)
         except ImportError:
             retell(SourceError(f"ibis lacks the driver for {scheme}://; pip install 'ibis-framework[{scheme}]'"))
     *path, name = parts_of(table)

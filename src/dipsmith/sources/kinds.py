@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Literal
 
-from dipsmith.errors import UsageError
+from dipsmith.errors import SourceError, UsageError
 
 Kind = Literal["text", "whole", "wide", "real", "decimal", "boolean", "date", "timestamp", "timestamptz"]
 """What a column holds: `wide` are whole numbers beyond 64 bits, `decimal` has places after the point."""
@@ -50,3 +51,15 @@ def quote(name: str, mark: str = '"') -> str:
     '`pay``; DROP TABLE x`'
     """
     return mark + name.replace(mark, mark * 2) + mark
+
+
+def sqlite_file(address: str) -> Path:
+    """The file of an SQLite address, which has to exist: ``sqlite://people.db``, ``sqlite:///srv/people.db``.
+
+    Many write a third slash before a relative path too.
+    """
+    place = address.partition("://")[2].partition("?")[0]
+    for path in (Path(place), Path(place.lstrip("/"))):
+        if place and path.is_file():
+            return path.resolve()
+    raise SourceError(f"{place}: no such SQLite file; check the path")

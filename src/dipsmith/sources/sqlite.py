@@ -21,7 +21,8 @@ def mend_values(table: Table) -> Table:
     looked_at = table.select([_believed(table[column]).name(column) for column in table.columns])
     warehouse.con.execute(f"CREATE TEMPORARY VIEW {name} AS {statement(looked_at, warehouse)}")
     warehouse.con.text_factory = _decode
-    return find_view(name, table.schema(), warehouse)
+    kinds = {column: kind.copy(nullable=True) for column, kind in table.schema().items()}
+    return find_view(name, type(table.schema())(kinds), warehouse)
 
 
 def _decode(text: bytes) -> str:
@@ -47,7 +48,8 @@ def _believed(column: Column) -> Column:
         lawful = (stored == "text") & is_one(column.cast("string"))
     else:
         return column
-    return case((lawful, column), other=constant(None, dtype))
+    # NOT NULL is a promise like any other
+    return case((lawful, column), other=constant(None, dtype.copy(nullable=True)))
 
 
 def _is_day(text: Column) -> Column:

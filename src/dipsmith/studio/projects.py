@@ -21,6 +21,7 @@ from dipsmith.schema.drafts import draft
 from dipsmith.schema.markup import parse
 from dipsmith.schema.naming import check_name, plain_name
 from dipsmith.sources import source
+from dipsmith.sources.declared import declared_types
 from dipsmith.studio.accounts import account_of, accounts
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.views import Screen, Visit
@@ -130,8 +131,9 @@ def create(visit: Visit) -> Mapping[str, Any]:
         raise InputError("there is no such file in the workspace; choose one of the list")
     name = visit.text("name") or plain_name(file.name.split(".")[0])
     check_name(name)
-    columns = source(file).columns
-    document = parse(draft(columns, name))
+    rows = source(file)
+    columns = rows.columns
+    document = parse(draft(columns, name, declared_types(rows)))
     assert isinstance(document, dict)
     made = visit.workspace.create(name, visit.workspace.relative(file), columns, document)
     return {"project": made.id}

@@ -69,9 +69,9 @@ def draft_schema(
     if public_rows and private_rows:
         raise UsageError("rows are public or private: say which")
     if not (public_rows or private_rows):
-        said_by = "a frame's dtypes" if path is None else path.name
-        said_by = "the database's catalogue" if "://" in str(described) else said_by
-        return draft_from_facts(read_dictionary(described, table), called, said_by=plain_name(said_by), header=header)
+        said_by = "the types of a frame" if path is None else plain_name(path.name)
+        said_by = "the catalogue of the database" if "://" in str(described) else said_by
+        return draft_from_facts(read_dictionary(described, table), called, said_by=said_by, header=header)
     rows = source(described, table=table)
     names = rows.columns if header is None else [n for n in header if n in rows.columns]
     check_header_names(names)

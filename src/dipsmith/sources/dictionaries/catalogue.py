@@ -1,12 +1,13 @@
 """Databases: types, CHECK constraints, enumerations and the code tables that foreign keys point to. No row of the table is read.
 
-PostgreSQL and DuckDB keep all of it in their catalogues. A code table that a foreign key names is a public list by its use; its
+PostgreSQL and DuckDB keep all of it in their catalogues, SQLite in the text that made the table. A code table that a foreign key names is a public list by its use; its
 keys are read, the table's own rows are not.
 """
 
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
@@ -14,14 +15,15 @@ from typing import Any
 from dipsmith.errors import MissingExtraError, SourceError, UsageError
 from dipsmith.schema.attribute import Type
 from dipsmith.schema.dictionary import ColumnFacts
-from dipsmith.sources.kinds import parts_of, quote
+from dipsmith.sources.kinds import parts_of, quote, sqlite_file
 
+SCHEMES = ("postgresql", "postgres", "duckdb", "sqlite")
 MOST_CODES = 100_000
 Ask = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 
 
 def read_catalogue(address: str, table: str) -> list[ColumnFacts]:
-    """The facts of a table in a PostgreSQL or DuckDB database."""
+    """The facts of a table in a PostgreSQL, DuckDB or SQLite database."""
     scheme, _, place = address.partition("://")
     *above, name = parts_of(table)
     if scheme.lower() == "duckdb":
@@ -46,7 +48,14 @@ def read_catalogue(address: str, table: str) -> list[ColumnFacts]:
                 return _facts(lambda sql, values: cursor.execute(sql, values).fetchall(), "%s", schema, name)
         except psycopg.Error:
             raise SourceError("the PostgreSQL catalogue cannot be read; check the address and the table") from None
-    raise UsageError(f"a {scheme.lower()}:// catalogue cannot be read; postgresql:// and duckdb:// can")
+    if scheme.lower() == "sqlite":
+        try:
+            with closing(sqlite3.connect(f"{sqlite_file(address).as_uri()}?mode=ro", uri=True)) as link:
+                return _sqlite_facts(lambda sql, values: link.execute(sql, values).fetchall(), name)
+        except sqlite3.Error:
+            raise SourceError("the SQLite catalogue cannot be read; check the file and the table") from None
+    known = " and ".join(f"{s}://" for s in SCHEMES if s != "postgres")
+    raise UsageError(f"a {scheme.lower()}:// catalogue cannot be read; {known} can")
 
 
 def _facts(ask: Ask, mark: str, schema: str, table: str) -> list[ColumnFacts]:
@@ -68,6 +77,25 @@ def _facts(ask: Ask, mark: str, schema: str, table: str) -> list[ColumnFacts]:
             type_ = "string"
         missing = str(nullable).upper() == "YES"
         found.append(ColumnFacts(str(name), type_, "", tuple(values or ()), *limits, missing=missing))
+    return found
+
+
+def _sqlite_facts(ask: Ask, table: str) -> list[ColumnFacts]:
+    columns = ask(f"PRAGMA table_info({quote(table)})", ())
+    if not columns:
+        raise SourceError(f"the database has no table '{table}'; check --table")
+    made = "".join(str(row[0]) for row in ask("SELECT sql FROM sqlite_master WHERE name = ?", (table,)))
+    checks = re.findall(r"CHECK\s*(\((?:[^()']|'[^']*'|\((?:[^()']|'[^']*')*\))*\))", made, re.IGNORECASE)
+    keys = ask(f"PRAGMA foreign_key_list({quote(table)})", ())
+    ids = [key[0] for key in keys]
+    alone = [(str(key[3]), quote(str(key[2])), str(key[4])) for key in keys if ids.count(key[0]) == 1 and key[4]]
+    codes = _codes(ask, alone)
+    found = []
+    for _, name, kind, required, _, key in columns:
+        scale = 0 if re.search(r"\(\d+\)|\(\d+,\s*0\)", kind) else None
+        values = tuple(codes.get(name) or _in_list(checks, name) or ())
+        limits = _limits(checks, name)
+        found.append(ColumnFacts(name, _type(kind, scale), "", values, *limits, missing=not (required or key)))
     return found
 
 
@@ -98,12 +126,17 @@ def _constraints(ask: Ask, mark: str, schema: str, table: str) -> tuple[list[str
             if kind == "FOREIGN KEY" and len(names) == 1 and points:
                 other, key = (points[i].strip('"') for i in (1, 2))
                 keys.append((str(names[0]), f"{quote(schema)}.{quote(other)}", key))
+    return checks, _codes(ask, keys)
+
+
+def _codes(ask: Ask, keys: Sequence[tuple[str, str, str]]) -> dict[str, list[tuple[str, str]]]:
+    """The keys of the tables that foreign keys point to: (column, table, key)."""
     codes = {}
     for column, other, key in keys:
         listed = ask(f"SELECT DISTINCT {quote(key)} FROM {other} ORDER BY 1 LIMIT {MOST_CODES + 1}", ())  # noqa: S608
         if len(listed) <= MOST_CODES:
             codes[column] = [(str(row[0]), "") for row in listed if row[0] is not None]
-    return checks, codes
+    return codes
 
 
 def _enumeration(ask: Ask, mark: str, kind: str, own: str) -> list[tuple[str, str]] | None:

@@ -2,7 +2,9 @@
 
 The header names at least the column (name, variable, column, field); besides, whatever there is of label (title,
 description), type (format), values (codes, categories, levels), value and value label, minimum, maximum. Values in one cell
-are written ``1 = yes; 2 = no`` or ``F, M``; where a line has one value, the lines of a column follow each other.
+are written ``1 = yes; 2 = no`` or ``F, M``, a range ``0-120`` or ``0 to 120``; where a line has one value, the lines of a
+column follow each other. In R: ``data.frame(name = names(d), type = sapply(d, function(x) class(x)[1]), values =
+sapply(d, function(x) paste(levels(x), collapse = ";")))``, written with ``write.csv``.
 """
 
 from __future__ import annotations
@@ -29,9 +31,13 @@ _KEYS = {
     "missing": ("missing", "nullable", "optional"),
 }
 _TYPES: tuple[tuple[str, Type], ...] = (
-    ("datetime|timestamp|time", "datetime"), ("date", "date"), ("bool|logical", "boolean"), ("int|whole|year|count", "integer"),
+    ("datetime|timestamp|time|posix", "datetime"), ("date", "date"), ("bool|logical", "boolean"), ("int|whole|year|count", "integer"),
     ("num|float|double|decimal|real|money|currency", "number"), ("char|text|str|factor|categor|nominal|ordinal", "string"),
 )  # fmt: skip
+_DAY, _NUMBER = r"\d{4}-\d\d-\d\d", r"-?\d+(?:\.\d+)?"
+_RANGE = re.compile(
+    rf"\s*\[?(?P<low>{_DAY}(?!\s*-)|{_NUMBER})\s*(?:-|–|—|\.\.+|…|\bto\b)\s*(?P<high>{_DAY}|{_NUMBER})\]?\s*"
+)
 
 
 def read_listing(path: Path) -> list[ColumnFacts]:
@@ -56,28 +62,35 @@ def read_listing(path: Path) -> list[ColumnFacts]:
 def _fact(name: str, entries: list[dict[str, str]]) -> ColumnFacts:
     first = {key: next((e[key] for e in entries if e[key]), "") for key in _KEYS}
     values = [(e["value"], e["value label"]) for e in entries if e["value"]]
-    listed = values or _values(first["values"])
+    span = None if values else _RANGE.fullmatch(first["values"])
+    listed = [] if span else values or _values(first["values"])
     kind = next((t for words, t in _TYPES if re.search(words, first["type"].lower())), None)
+    if span and kind not in ("integer", "number", "date", "datetime"):
+        kind = "date" if span["low"].count("-") == 2 else "number" if "." in span["low"] + span["high"] else "integer"
     return ColumnFacts(
         name,
         kind or ("string" if listed else None),
         first["title"],
         tuple(listed),
-        first["minimum"] or None,
-        first["maximum"] or None,
+        first["minimum"] or (span["low"] if span else None),
+        first["maximum"] or (span["high"] if span else None),
         missing=first["missing"].lower() in ("true", "yes", "y", "1"),
         ordered="ordinal" in first["type"].lower() or "ordered" in first["type"].lower(),
     )
 
 
 def _values(cell: str) -> list[tuple[str, str]]:
-    """The values that one cell lists.
+    """The values that one cell lists; none where a range stands among codes, for then they are not all.
 
-    >>> _values("1 = yes; 2 = no"), _values("F, M")
-    ([('1', 'yes'), ('2', 'no')], [('F', ''), ('M', '')])
+    >>> _values("1 = yes; 2 = no"), _values("<=50K | >50K"), _values("0-98; 99 = refused")
+    ([('1', 'yes'), ('2', 'no')], [('<=50K', ''), ('>50K', '')], [])
     """
     parts = re.split(r"[;|\n]" if re.search(r"[;|\n]", cell) else ",", cell)
-    pairs = [re.split(r"\s*(?:=|:)\s*", part.strip(), maxsplit=1) for part in parts if part.strip()]
+    # neither a comparison (<=50K) nor a time (08:30) is a value with its label
+    pairs = [re.split(r"(?<=[^<>!=\s])\s*(?:=|:(?!\d))\s*", part.strip(), maxsplit=1) for part in parts if part.strip()]
+    ranges = sum(_RANGE.fullmatch(pair[0]) is not None for pair in pairs)
+    if ranges == 1 and any(len(pair) > 1 for pair in pairs):
+        return []
     return [(pair[0], pair[1] if len(pair) > 1 else "") for pair in pairs]
 
 

@@ -34,14 +34,14 @@ def read_table_schema(path: Path) -> list[ColumnFacts]:
     if not isinstance(columns, list) or not all(isinstance(c, Mapping) for c in columns):
         raise SourceError(f"{path}: no list of fields (Frictionless) or of tableSchema.columns (CSVW) is in it")
     blanks = data.get("missingValues") if isinstance(data, Mapping) else None
-    return [_fact(c, isinstance(blanks, list)) for c in columns if not _virtual(c)]
+    return [_fact(c, blanks) for c in columns if not _virtual(c)]
 
 
 def _virtual(column: Mapping[str, Any]) -> bool:
     return str(column.get("virtual", "")).lower() == "true"
 
 
-def _fact(column: Mapping[str, Any], blanks: bool) -> ColumnFacts:
+def _fact(column: Mapping[str, Any], blanks: Any) -> ColumnFacts:
     kind = column.get("type") or column.get("datatype")
     within: dict[str, Any] = dict(kind) if isinstance(kind, Mapping) else {}
     constraints = {**within, **(column.get("constraints") or {}), **column}
@@ -53,6 +53,9 @@ def _fact(column: Mapping[str, Any], blanks: bool) -> ColumnFacts:
         column.get("title") or column.get("titles") or column.get("description") or column.get("dc:description")
     )
     required = str(constraints.get("required", "")).lower()
+    # what stands for none: a column's own words, or those of all columns (an empty cell alone is everybody's default)
+    blanks = column.get("missingValues") or column.get("null") or blanks
+    stands_for_none = bool(blanks) and (blanks if isinstance(blanks, list) else [blanks]) != [""]
     return ColumnFacts(
         name,
         _TYPES.get(base),
@@ -60,7 +63,7 @@ def _fact(column: Mapping[str, Any], blanks: bool) -> ColumnFacts:
         values,
         _limit(constraints, "minimum", "minInclusive"),
         _limit(constraints, "maximum", "maxInclusive"),
-        missing=required == "false" or (blanks and required != "true" and "missingValues" in column),
+        missing=required == "false" or (stands_for_none and required != "true"),
         ordered=str(column.get("categoriesOrdered", "")).lower() == "true",
     )
 
