@@ -77,7 +77,7 @@ class CalibratedLabels:
 
     def label(self, rows: Codes, seed: int | None = None) -> Codes:
         """The public rows of the worlds with labels."""
-        table = self.calibration.table(self.inner, np.arange(len(rows)), seed)
+        table, _ = self.calibration.table(self.inner, np.arange(len(rows)), seed)
         return Encoder(self.schema).encode(table)[0]
 
     def probabilities(self, rows: Codes) -> NDArray[np.float64]:
@@ -107,4 +107,4 @@ def _prepared(analyses: tuple[str, ...], targets: tuple[str, ...], budget: Budge
     table: pa.Table = decode(world, generator(0)).select(list(world.schema.public))
     reading = PublicReading.of([PlannedAnalysis.of(a) for a in analyses], world.schema, source(table))
     agenda = reading.agenda(world.schema, reading.often)
-    return Prepared(agenda, reading, agenda.share(budget))
+    return Prepared(agenda, reading, agenda.share(budget), every_row=True)

@@ -78,6 +78,37 @@ def test_results_say_what_a_plain_regression_of_the_rows_gives(half_carried: ds.
             assert c.in_rows == pytest.approx(float(found[c.name]), rel=1e-9), c.name
 
 
+@pytest.mark.parametrize(
+    ("formula", "crowded"),
+    [("log(pay) ~ sex:agency + age | year", False), ("log(pay) ~ sex + age + I(2*age)", False), (FORMULA, True)],
+    ids=["products", "a column said twice", "rows that do not count"],
+)
+def test_rows_say_the_same_by_sums_of_labels_and_by_a_regression(formula: str, crowded: bool) -> None:
+    """Rows that say the same occur twice, and pay has gaps; what sums cannot say is left to the regression."""
+    frame = pd.concat([people(500, 11)] * 2)
+    frame.loc[frame.pay < frame.pay.quantile(0.01), "pay"] = np.nan
+    told = schema().to_dict()
+    if crowded:
+        frame["person"] = np.arange(len(frame)) // 4
+        told["unit"] = {"column": "person", "max_rows": 2}
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    told["fields"][3]["missing"] = True
+    made = ds.synthesize(
+        table,
+        ds.Schema.from_dict(told),
+        METHODS[1],
+        testing=True,
+        noise_seed=1,
+        seed=1,
+        analyses=[formula],
+        budget=ds.PureDP(20),
+    )
+    found = ds.fit(made.tables[0], formula, rule="sampling")
+    for c in made.results[0].coefficients:
+        same = float(found[c.name])
+        assert c.in_rows == (None if np.isnan(same) else pytest.approx(same, rel=1e-7)), c.name
+
+
 def test_a_release_says_which_planned_result_its_rows_do_not_carry(half_carried: ds.Release) -> None:
     carried, other = half_carried.results
     assert not carried.row_difference

@@ -21,7 +21,7 @@ Reads public rows, a model and noisy sums: post-processing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,7 @@ from dipsmith.analyses.sum_table import STEPS as FINE
 from dipsmith.analyses.sums import finite
 from dipsmith.estimation.unit_law import even_numbers
 from dipsmith.privacy.randomness import Generator
+from dipsmith.regression.least_squares import independent
 from dipsmith.schema import Schema
 
 ENOUGH = 25_000
@@ -295,6 +296,28 @@ class _Rows:
             if lam is before:
                 break
         return lam, self.features.slope(q)
+
+
+def plain_coefficients(
+    target: Target, place: Ints | None, labels: Ints, names: Sequence[str], sizes: Mapping[str, int]
+) -> Float | None:
+    """What a plain regression of labelled rows gives, from the sums of their labels; every row that there is must count.
+
+    None where the response is a label, or where a column says nothing that others do not.
+    """
+    layout = target.part.layout
+    if target.goals is not None or not layout.identified:
+        return None
+    sums = LabelSums.of(layout, place, names, sizes)
+    A, N = sums.cross_products(sums.drawn(labels), 1.0)
+    V = N - A.T @ layout.inverse.times(A)
+    if len(independent(V, np.diag(N))) < len(V):
+        return None
+    columns = target.columns if place is None else target.columns.take(place)
+    T = (columns.by_label(labels, sums.many)[target.column] * target.on_label).sum(axis=1)
+    beta = np.linalg.solve(V, T)
+    public = layout.back @ layout.told_inverse @ (layout.public_cross - A @ beta)
+    return np.concatenate([public, beta])
 
 
 def order_of(

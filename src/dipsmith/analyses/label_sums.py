@@ -74,8 +74,8 @@ class LabelSums:
             found.append(np.column_stack(by_label).astype(np.float64).ravel())
         return np.concatenate(found)
 
-    def variation(self, sums: Float, share: float) -> Float:
-        """V = N − A′(Z′Z)⁻¹A of labels with these sums, where there are `share` of them for each row that counts."""
+    def cross_products(self, sums: Float, share: float) -> tuple[Float, Float]:
+        """A and N of labels with these sums, for each row that counts, where there are `share` of them for it."""
         joint, start = {}, 0
         for table in self.tables:
             end = start + table.size * self.many
@@ -83,4 +83,9 @@ class LabelSums:
             start = end
         tables = {t.key: (joint[t.public_key] @ fold)[None] for t, fold in self.folds}
         A, N = (part[0] for part in self.layout.cross_products(tables))
+        return A, N
+
+    def variation(self, sums: Float, share: float) -> Float:
+        """V = N − A′(Z′Z)⁻¹A of labels with these sums, where there are `share` of them for each row that counts."""
+        A, N = self.cross_products(sums, share)
         return np.asarray(share * (N - A.T @ self.layout.inverse.times(A)))

@@ -206,6 +206,14 @@ class Gram:
         core, rank = pseudo_inverse(left, np.diag(self.matrix))
         return Inverse(self, core, each, rank + int((each > 0).sum()))
 
+    def times(self, values: Float) -> Float:
+        """Z′ZX for an X of several columns."""
+        found = np.zeros(values.shape)
+        own, absorbed = values[self.at], values[self.absorbed]
+        found[self.at] = self.matrix @ own + self.beside.T @ absorbed
+        found[self.absorbed] = self.counts[:, None] * absorbed + self.beside @ own
+        return found
+
     @property
     def diagonal(self) -> Float:
         """The squares of all columns, in their order."""

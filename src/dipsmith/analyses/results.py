@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -95,6 +95,11 @@ class Result:
         given["notes"] = tuple(given["notes"])
         given["refusal"] = None if given.get("refusal") is None else Refusal(**given["refusal"])
         return cls(**given)
+
+    def with_rows(self, plain: Iterable[float | None]) -> Result:
+        """With what a plain regression of the rows gives for each coefficient."""
+        pairs = zip(self.coefficients, plain, strict=True)
+        return replace(self, coefficients=tuple(replace(c, in_rows=b) for c, b in pairs))
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""

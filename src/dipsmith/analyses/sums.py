@@ -136,6 +136,12 @@ class Layout:
         """Its rows of the `reported` columns."""
         return self.inverse.rows(self.reported)
 
+    @property
+    def identified(self) -> bool:
+        """Whether no `reported` column is said by the other public ones."""
+        one = np.eye(self.public_columns.width)[:, self.reported]
+        return np.allclose(self.told_inverse @ self.gram.times(one), one[self.reported], atol=1e-6)
+
     @cached_property
     def public_cross(self) -> Float:
         """Z′y of a public response."""

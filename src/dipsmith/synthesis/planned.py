@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dipsmith.analyses.calibrate import Tilt, joint_codes, order_of, targets_of
+from dipsmith.analyses.calibrate import Tilt, joint_codes, order_of, plain_coefficients, targets_of
 from dipsmith.analyses.design import design_of
+from dipsmith.analyses.features import Target
 from dipsmith.analyses.measure import Agenda, Expectation, PartDesign, read_designs
 from dipsmith.analyses.noisy_sums import NoisySums
 from dipsmith.analyses.odds import estimate_planned
@@ -25,7 +26,7 @@ from dipsmith.methods.method import Labeller, Method, Planned, PlansAnalyses
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator, generator, named_seed
-from dipsmith.schema import Categories, Codes, Schema
+from dipsmith.schema import Bins, Categories, Codes, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
 from dipsmith.sources.handed_over import HandedOver
@@ -108,6 +109,8 @@ class Prepared:
     agenda: Agenda
     reading: PublicReading
     share: float
+    every_row: bool
+    """Whether every row counts."""
 
     @classmethod
     def of(cls, reading: PublicReading, curator: Curator) -> Prepared:
@@ -119,11 +122,12 @@ class Prepared:
         columns over here, after they were paid for.
         """
         reading = reading.settled(curator.schema)
-        agenda = reading.agenda(curator.schema, curator.count_kinds(reading.place, len(reading.first)))
+        often = curator.count_kinds(reading.place, len(reading.first))
+        agenda = reading.agenda(curator.schema, often)
         share = agenda.share(curator.budget)
         for said in _hidden(agenda.expectations(curator.budget.split([share, 1 - share])[0])):
             warnings.warn(said, HopelessNoise, stacklevel=4)
-        return cls(agenda, reading, share)
+        return cls(agenda, reading, share, int(often.sum()) == reading.public.rows)
 
     def split(self, budget: Budget) -> tuple[Budget, Budget]:
         """What the analyses take of a budget, and what is left for the labeller."""
@@ -149,8 +153,10 @@ class Calibration:
     sums: dict[str, NoisySums]
     results: tuple[Result, ...]
 
-    def table(self, labeller: Labeller, among: NDArray[np.int64], seed: int | None) -> pa.Table:
-        """The confidential table's public columns beside labels that carry the results.
+    def table(
+        self, labeller: Labeller, among: NDArray[np.int64], seed: int | None
+    ) -> tuple[pa.Table, tuple[Result, ...]]:
+        """The confidential table's public columns beside labels that carry the results; and results with what rows give.
 
         Row i is the one that stands at `among[i]` when rows are in the order that their values decide. Labels are drawn in
         that order.
@@ -169,7 +175,7 @@ class Calibration:
         table = public.table(order[among])
         for name in names:
             table = table.append_column(name, labels.column(name))
-        return table
+        return table, self._in_rows(drawn, names, order)
 
     def draw(
         self,
@@ -180,13 +186,33 @@ class Calibration:
         starts: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int64]:
         """Joint labels of some rows that carry the results; of units, whose rows stand from `starts` on."""
-        agenda, reading = self.prepared.agenda, self.prepared.reading
-        # Where no two rows are alike, rows in the order of their values are the distinct rows themselves.
-        alone = len(reading.first) == len(rows) and rows is reading.public.order()
-        place = None if alone else reading.place[rows]
-        found, _ = targets_of(agenda, self.results, self.sums, agenda.schema, names)
+        found, place = self._targets(names, rows)
         order = order_of(found, place, len(p), random, starts)
-        return Tilt(p, found, place, agenda.schema, names, starts).draw(random, order)
+        return Tilt(p, found, place, self.prepared.agenda.schema, names, starts).draw(random, order)
+
+    def _targets(self, names: Sequence[str], rows: NDArray[np.int64]) -> tuple[list[Target], NDArray[np.int64] | None]:
+        """What labels reach, and the distinct public row of each of these rows; None where they are those themselves."""
+        agenda, reading = self.prepared.agenda, self.prepared.reading
+        found, _ = targets_of(agenda, self.results, self.sums, agenda.schema, names)
+        # Where no two rows are alike, rows in the order of their values are the distinct rows.
+        alone = len(reading.first) == len(rows) and rows is reading.public.order()
+        return found, None if alone else reading.place[rows]
+
+    def _in_rows(self, drawn: NDArray[np.int64], names: Sequence[str], rows: NDArray[np.int64]) -> tuple[Result, ...]:
+        """Results with what a plain regression of all rows gives, where the sums of their labels say it."""
+        agenda = self.prepared.agenda
+        if not self.prepared.every_row:
+            return self.results
+        targets, place = self._targets(names, rows)
+        sizes = {n: agenda.schema[n].size for n in names}
+        plain = {
+            id(t.part): plain_coefficients(t, place, drawn, names, sizes)
+            for t in targets
+            # Of a number in bins the rows have a value within its bin.
+            if not any(isinstance(agenda.schema[n].domain, Bins) for n in t.part.layout.design.labels)
+        }
+        pairs = zip(agenda.all_parts, self.results, strict=True)
+        return tuple(r if (found := plain.get(id(p))) is None else r.with_rows(found.tolist()) for p, r in pairs)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """What a plain regression of the synthetic rows gives for planned analyses, beside what was estimated directly.
 
 Labels are adjusted to carry planned results, and do not always reach them. So the regression that a reader would run is run
-on the first set, and told where it says something else.
+on the first set, and told where it says something else. Where all rows count and the response is public, the sums of the
+labels that were drawn say the same (`analyses.calibrate.plain_coefficients`), and no row is read again.
 
 Privacy
 -------
@@ -11,7 +12,6 @@ Reads synthetic rows and noisy results: post-processing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +28,15 @@ from dipsmith.schema.analysis import PlannedAnalysis
 def add_row_estimates(
     results: Sequence[Result], analyses: Sequence[PlannedAnalysis], table: pa.Table, schema: Schema
 ) -> tuple[Result, ...]:
-    """Results with what the rows of a set give for each coefficient; nothing is added where they cannot be fitted."""
+    """Results with what the rows of a set give for each coefficient; nothing is added where they cannot be fitted.
+
+    What the sums of drawn labels have said already is left as it is.
+    """
     planned = {a.text: a for a in analyses}
-    return tuple(_with_rows(r, planned[r.formula], table, schema) for r in results)
+    return tuple(
+        r if any(c.in_rows is not None for c in r.coefficients) else _with_rows(r, planned[r.formula], table, schema)
+        for r in results
+    )
 
 
 def _with_rows(result: Result, planned: PlannedAnalysis, table: pa.Table, schema: Schema) -> Result:
@@ -49,7 +55,7 @@ def _with_rows(result: Result, planned: PlannedAnalysis, table: pa.Table, schema
     except UsageError:  # labels that predict without error, or of which only one was drawn
         return result
     plain = {n: float(b) for n, b in zip(found.names, found.values, strict=True) if np.isfinite(b)}
-    return replace(result, coefficients=tuple(replace(c, in_rows=plain.get(c.name)) for c in result.coefficients))
+    return result.with_rows(plain.get(c.name) for c in result.coefficients)
 
 
 def row_notes(results: Sequence[Result]) -> tuple[str, ...]:

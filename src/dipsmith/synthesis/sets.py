@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
+from dipsmith.analyses.results import Result
 from dipsmith.errors import UsageError
 from dipsmith.privacy.curator import Progress
 from dipsmith.privacy.randomness import Stream
@@ -93,6 +94,8 @@ class Sets(Sequence[pa.Table]):
     rows: int
     members: tuple[pa.Table, ...] = ()
     """The members of each set's households, where rows are households."""
+    results: tuple[Result, ...] = ()
+    """Planned results with what the rows of the first set give, where it is known from drawing them."""
 
     @abstractmethod
     def __getitem__(self, i: Any) -> Any:
@@ -152,6 +155,7 @@ class TableSets(Sets):
     tables: tuple[pa.Table, ...]
     members: tuple[pa.Table, ...] = ()
     names: tuple[str, ...] = ()
+    results: tuple[Result, ...] = ()
     in_memory: ClassVar[bool] = True
 
     @classmethod
@@ -225,10 +229,10 @@ class InMemory:
         if calibration is not None and calibration.prepared.reading.careers is None:
             known = calibration.prepared.reading.public.rows
             made = [
-                calibration.table(model.labeller(), recipe.stream.permutation(known), seed).select(wanted)
+                calibration.table(model.labeller(), recipe.stream.permutation(known), seed)
                 for model, seed in recipe.each("labelling")
             ]
-            return TableSets(tuple(made))
+            return TableSets(tuple(table.select(wanted) for table, _ in made), results=made[0][1])
         if calibration is None:
             public, careers = read_careers(self.target, recipe.schema, names, recipe.schema.linked)
         else:

@@ -222,7 +222,7 @@ def synthesize(
             n, rows_known = _row_count(curator, models, order)
             tables = weigh_sets(place.draw(recipe, n), totals_among(curator.answers), released_schema(schema))
         if calibration is not None and tables.in_memory and not order.labels_another:
-            results = add_row_estimates(results, planned, tables[0], schema)
+            results = add_row_estimates(tables.results or results, planned, tables[0], schema)
         # 5. Say on the card what was done.
         card = Card.of(
             order,
