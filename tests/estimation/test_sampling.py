@@ -95,25 +95,3 @@ def test_bad_weights_are_refused(bad):
         sample_cells(np.array(bad), 1, generator(0))
     with pytest.raises(UsageError, match="weights"):
         sample_within(np.array([bad]), np.zeros(1, dtype=int), generator(0))
-
-
-def test_cells_are_spread_evenly_over_strata():
-    """Drawn independently, 8 × 5 counts of 100 rows expected would miss by about 9 each; and no cell is left out."""
-    random = generator(5)
-    groups = np.repeat([0, 1], 4000)
-    other = random.integers(0, 8, 8000)
-    table = np.array([[1.0, 2.0, 3.0, 2.0, 2.0], [2.0, 2.0, 2.0, 2.0, 2.0]])
-    drawn = sample_within(table, groups, random, other)
-    found = np.zeros((2, 8, 5))
-    np.add.at(found, (groups, other, drawn), 1)
-    expected = found.sum(axis=2, keepdims=True) * (table / table.sum(axis=1, keepdims=True))[:, None]
-    assert np.abs(found - expected).max() < 4
-    assert np.abs(found.sum(axis=1) - 4000 * table / table.sum(axis=1, keepdims=True)).max() < 1
-
-
-def test_spreading_over_strata_is_unbiased():
-    """5,000 draws of 7 rows: every row's share of a cell within 6 standard errors (14 shares: false positive 3e-8)."""
-    random, strata = generator(6), np.array([3, 1, 2, 2, 9, 0, 5])
-    table = np.array([[1.0, 3.0]])
-    hits = sum(sample_within(table, np.zeros(7, dtype=int), random, strata) for _ in range(5000))
-    assert np.abs(hits / 5000 - 0.75).max() < 6 * np.sqrt(0.75 * 0.25 / 5000)

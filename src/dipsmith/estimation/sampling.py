@@ -4,8 +4,7 @@ Both functions draw systematically: a cell with an expected count of e is drawn 
 average, so that drawing adds less than one row of error per cell to what the noise did. What is drawn
 is put in random order, within its group where there are groups: without that, columns that are
 independent given the group would come out correlated, because every one of them would list its cells
-in the same order. Where rows have other columns already, the order is not random but spreads every cell evenly over
-them: a lattice of the golden ratio (Korobov), so that also counts that nobody measured are nearer to what is expected.
+in the same order.
 
 Systematic sampling: Madow, Annals of Mathematical Statistics 20 (1949).
 """
@@ -45,14 +44,12 @@ def sample_cells(weights: Floats, n: int, generator: Generator) -> Ints:
     return generator.permutation(cells).astype(np.int64, copy=False)
 
 
-def sample_within(
-    weights: Floats, groups: NDArray[np.integer], generator: Generator, strata: NDArray[np.integer] | None = None
-) -> Ints:
+def sample_within(weights: Floats, groups: NDArray[np.integer], generator: Generator) -> Ints:
     """Draw a cell for every row, from the weights of the row's group.
 
     `weights` has one line per group; a line of zeros counts as equal weights. Within a group the counts of cells are
     within one of what is expected; groups with the same weights round differently, so that the errors do not add up.
-    The cells are in random order, or spread evenly over rows that follow one another by their `strata`.
+    The cells are in random order.
 
     >>> from dipsmith.privacy.randomness import generator
     >>> groups = np.array([0, 1, 0, 1, 0, 0])
@@ -72,13 +69,10 @@ def sample_within(
     reached /= reached[:, -1:]
     last = np.argmax(reached >= 1.0, axis=1)
     order = generator.permutation(rows)
-    order = order[np.lexsort((groups[order],) if strata is None else (strata[order], groups[order]))]
+    order = order[np.argsort(groups[order], kind="stable")]
     sizes = np.bincount(groups, minlength=lines)
     line = np.repeat(np.arange(lines), sizes)
     place = np.arange(rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    if strata is not None:
-        first = (generator.random(lines) * sizes).astype(np.int64)
-        place = (place * _strides(sizes)[line] + first[line]) % sizes[line]
     # In a random order: two draws by the same small groups would otherwise go hand in hand.
     offset = (generator.random() + GOLDEN * generator.permutation(lines)) % 1.0
     points = line + (place + offset[line]) / sizes[line]
@@ -87,14 +81,6 @@ def sample_within(
     cells = np.empty(rows, dtype=np.int64)
     cells[order] = np.minimum(drawn, last[line])
     return cells
-
-
-def _strides(sizes: Ints) -> Ints:
-    """For each size a step near the golden ratio of it that visits every place once."""
-    steps: Ints = np.maximum(1, np.rint(GOLDEN * sizes).astype(np.int64))
-    while (shared := np.gcd(steps, np.maximum(sizes, 1)) > 1).any():
-        steps[shared] += 1
-    return steps
 
 
 def _refuse_bad(weights: Floats) -> None:

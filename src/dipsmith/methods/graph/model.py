@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -23,12 +24,13 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import NoisyTable, Post
+from dipsmith.estimation.balance import SPARE, balance
 from dipsmith.estimation.lawful import ROUNDS, lawful_rows
 from dipsmith.methods.graph.completion import complete_columns, draw_columns
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import Evidence
-from dipsmith.methods.graph.junction import Array, JunctionTree, cells_needed
-from dipsmith.methods.graph.queries import marginal
+from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, cells_needed
+from dipsmith.methods.graph.queries import marginal, pairs
 from dipsmith.methods.method import arrays_of, join_states
 from dipsmith.privacy.randomness import Generator, generator
 from dipsmith.schema import Codes, Schema
@@ -37,6 +39,9 @@ C = TypeVar("C", bound=Sequence[str])
 
 MAX_CELLS = 1 << 19
 """Cells of a model at most, unless a method says otherwise: 4 MB of probabilities."""
+
+LOOKED_UP, BALANCED_CELLS, LARGEST_PAIR = 10**8, 1 << 22, 1 << 16
+"""Rows are balanced where that looks up so many cells at most (two seconds) in tables with so many cells (100 MB)."""
 
 COUNTED_CELLS = 1 << 25
 """Cells of all candidate tables together at most: 256 MB of counts behind the barrier."""
@@ -72,13 +77,32 @@ class GraphModel:
         return marginal(self.tree, self.beliefs, attributes)
 
     def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
-        """Draw rows that break no rule, also those over several cliques."""
-        random = generator(seed)
+        """Draw rows that break no rule, also those over several cliques; their tables of pairs are near the model's."""
+        random, wanted = generator(seed), self.rows if n is None else n
 
-        def draw(wanted: int) -> Codes:
-            return Codes.of(self.schema, draw_columns(self.tree, self.beliefs, wanted, random), wanted)
+        def draw(count: int) -> Codes:
+            return Codes.of(self.schema, draw_columns(self.tree, self.beliefs, count, random), count)
 
-        return lawful_rows(draw, self.rows if n is None else n, seed)
+        rows = lawful_rows(draw, wanted, seed)
+        if not self._balances(wanted):
+            return rows
+        tables = pairs(self.tree, self.beliefs, self._small_pairs())
+        expected: dict[Attributes, Array] = {names: wanted * table for names, table in tables.items()}
+        larger = ((c, b) for c, b in zip(self.tree.cliques, self.beliefs, strict=True) if len(c) > 2)
+        expected |= {names: wanted * belief for names, belief in larger}
+        spare = lawful_rows(draw, int(SPARE * wanted), seed)
+        return balance(Codes.concatenate([rows, spare]), wanted, expected, random)
+
+    def _small_pairs(self) -> list[Attributes]:
+        return [pair for pair in combinations(self.schema.names, 2) if self.schema.size(pair) <= LARGEST_PAIR]
+
+    def _balances(self, rows: int) -> bool:
+        """Whether rows are balanced: there is something to gain, the model knows all rules, and it takes seconds only."""
+        if len(self.tree.cliques) == 1 or any(self.tree.holding(r.attributes) is None for r in self.schema.rules):
+            return False
+        small = self._small_pairs()
+        cells = self.tree.cells + sum(map(self.schema.size, small))
+        return rows * (len(small) + len(self.tree.cliques)) <= LOOKED_UP and cells <= BALANCED_CELLS
 
     def sample_given(self, given: Codes, seed: int | None = None) -> Codes:
         """Complete rows: draw the columns that `given` does not have, given those that it has.
