@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dipsmith.audit.worlds import worst_worlds
 from dipsmith.codec.decode import decode
 from dipsmith.codec.encode import Encoder
+from dipsmith.estimation.measured_table import measured_tables
 from dipsmith.methods.method import Labeller, Model, Planned, PublicFacts
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
@@ -48,8 +49,9 @@ class PlannedLabels:
         """Buy the sums, then the labeller."""
         prepared = _prepared(self.analyses, self.targets, curator.budget)
         ours, rest = prepared.split(curator.budget)
-        calibration = prepared.measure(curator, ours)
-        return CalibratedLabels(self.labeller.fit(curator.nested(rest, "labels")), calibration)
+        bought = prepared.measure(curator, ours)
+        inner = self.labeller.fit(curator.nested(rest, "labels"))
+        return CalibratedLabels(inner, bought.estimate(measured_tables(curator.answers, curator.schema)))
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Nothing: it is only attacked."""
@@ -107,4 +109,4 @@ def _prepared(analyses: tuple[str, ...], targets: tuple[str, ...], budget: Budge
     table: pa.Table = decode(world, generator(0)).select(list(world.schema.public))
     reading = PublicReading.of([PlannedAnalysis.of(a) for a in analyses], world.schema, source(table))
     agenda = reading.agenda(world.schema, reading.often)
-    return Prepared(agenda, reading, agenda.share(budget), every_row=True)
+    return Prepared(agenda, reading, reading.often, agenda.share(budget))

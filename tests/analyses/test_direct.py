@@ -155,7 +155,7 @@ def noisy(text: str, frame: pd.DataFrame, epsilon: str, seed: int) -> dict[str, 
     budget = PureDP(epsilon)
     curator = Curator.rehearse(Codes.of(s, columns, len(frame)), budget, seed=seed)
     agenda = Agenda.of([PlannedAnalysis(text)], s, table, np.ones(len(frame), np.int64))
-    results = agenda.results(agenda.measure(curator, budget, rows))
+    results = agenda.results(agenda.by_part(agenda.measure(curator, budget, rows)))
     return {c.name: (c.estimate or np.nan, c.low or np.nan, c.high or np.nan) for r in results for c in r.coefficients}
 
 
@@ -182,7 +182,9 @@ def test_parts_are_fitted_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None
     assert [part.value for part in agenda.all_parts] == ["year 2001", "year 2002", "year 2003"]
     # Three years cost what one would: each table is bought once for all of them.
     assert len(agenda.purchases) == len(agenda.all_parts[0].layout.tables)
-    results = agenda.results({k: v for p in agenda.all_parts for k, v in _exact_part(p.layout, s, frame).items()})
+    results = agenda.results(
+        agenda.by_part({k: v for p in agenda.all_parts for k, v in _exact_part(p.layout, s, frame).items()})
+    )
     for result, (_, part) in zip(results, frame.groupby("year"), strict=True):
         wanted = smf.ols("np.log(pay) ~ sex + age", part).fit()
         assert result["sex[T.M]"].estimate == pytest.approx(wanted.params["sex[T.M]"], rel=0.02)
@@ -237,7 +239,7 @@ def test_a_product_with_a_group_that_no_row_has_is_not_told() -> None:
     columns = {n: np.zeros(len(frame), np.int64) for n in s.public} | codes_of(s, frame)
     budget = PureDP(200)
     curator = Curator.rehearse(Codes.of(s, columns, len(frame)), budget, seed=1)
-    (found,) = agenda.results(agenda.measure(curator, budget, np.arange(len(frame))))
+    (found,) = agenda.results(agenda.by_part(agenda.measure(curator, budget, np.arange(len(frame)))))
     told = {c.name: c.estimate for c in found.coefficients}
     assert told[f"sex[T.M]:agency[T.{absent}]"] is None
     assert told["sex[T.M]"] is not None
@@ -277,7 +279,7 @@ def test_a_forecast_is_what_will_be_told(epsilon: str) -> None:
         sums = agenda.measure(
             Curator.rehearse(codes, PureDP(epsilon), seed=seed), PureDP(epsilon), np.arange(len(frame))
         )
-        told = agenda.results(sums)[0]["sex[T.M]"]
+        told = agenda.results(agenda.by_part(sums))[0]["sex[T.M]"]
         assert told.low is not None
         assert told.high is not None
         widths.append(told.high - told.low)

@@ -28,10 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.analyses.design import Float, Ints, PrivateTerm
+from dipsmith.analyses.direct import KnownSums
 from dipsmith.analyses.features import Features, Target
 from dipsmith.analyses.label_sums import LabelSums
 from dipsmith.analyses.measure import Agenda, Part
-from dipsmith.analyses.noisy_sums import NoisySums, Spread
 from dipsmith.analyses.public_columns import GroupColumns, PublicColumns
 from dipsmith.analyses.results import Result
 from dipsmith.analyses.sum_table import STEPS as FINE
@@ -67,11 +67,11 @@ FARTHEST = 4.0
 
 
 def targets_of(
-    agenda: Agenda, results: Sequence[Result], sums: dict[str, NoisySums], schema: Schema, labels: Sequence[str]
+    agenda: Agenda, results: Sequence[Result], known: Sequence[KnownSums], schema: Schema, labels: Sequence[str]
 ) -> tuple[list[Target], list[str]]:
     """What labels must reach; and what cannot be carried."""
     found, left = [], []
-    for part, result in zip(agenda.all_parts, results, strict=True):
+    for part, result, sums in zip(agenda.all_parts, results, known, strict=True):
         design = part.layout.design
         told = [c.estimate for c in result.coefficients]
         if not set(design.labels) <= set(labels):
@@ -113,13 +113,10 @@ def _scores(part: Part, told: Float, schema: Schema, labels: Sequence[str]) -> T
     return Target(part, columns, np.array(column), np.array(on_label), None, beta)
 
 
-def _totals(
-    part: Part, response: PrivateTerm, sums: dict[str, NoisySums], schema: Schema, labels: Sequence[str]
-) -> Target:
+def _totals(part: Part, response: PrivateTerm, sums: KnownSums, schema: Schema, labels: Sequence[str]) -> Target:
     """Z′y of a private response reaches what was measured."""
     layout = part.layout
-    measured = Spread.of(layout, sums).apply({t.key: sums[t.key].values[None] for t in layout.tables})
-    goals = layout.assemble(measured)[0][0][:, -1]
+    goals = layout.assemble(sums.measured())[0][0][:, -1]
     fits = layout.public_columns.width <= MOST_FEATURES
     chosen = [i for i, b in enumerate(layout.design.blocks) if fits or b.name[0] != "|"]
     counted = (layout.design.often > 0).astype(np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.analyses.design import Design, Ints, design_of
-from dipsmith.analyses.direct import estimate, is_logistic
+from dipsmith.analyses.direct import KnownSums, estimate_from, is_logistic
 from dipsmith.analyses.forecast import Forecast, Split, assumed_shares, choose_share, split
-from dipsmith.analyses.noisy_sums import NoisySums
+from dipsmith.analyses.noisy_sums import Bought, NoisySums
 from dipsmith.analyses.purchase import Purchase, purchases_of
 from dipsmith.analyses.results import Result
 from dipsmith.analyses.sums import Layout
@@ -164,12 +164,16 @@ class Agenda:
             found |= one.answers(answer)
         return found
 
-    def results(self, sums: dict[str, NoisySums]) -> tuple[Result, ...]:
-        """The estimate of every part."""
+    def by_part(self, sums: Mapping[str, NoisySums]) -> tuple[Bought, ...]:
+        """What was bought for every part."""
+        return tuple(Bought.of(part.layout, sums) for part in self.all_parts)
+
+    def results(self, known: Sequence[KnownSums]) -> tuple[Result, ...]:
+        """The estimate of every part, from its sums."""
         found = []
-        for part in self.all_parts:
+        for part, sums in zip(self.all_parts, known, strict=True):
             model = "logistic" if is_logistic(part.layout) else "least squares"
-            direct = estimate(part.layout, {t.key: sums[t.key] for t in part.layout.tables})
+            direct = estimate_from(part.layout, sums)
             found.append(Result.of(part.analysis.text, model, part.value, direct))
         return tuple(found)
 

@@ -111,6 +111,11 @@ class SumTable:
         inside = np.where(self.groups >= 0, self.weight, 0.0) if self._has_uncounted else self.weight
         return np.rint(inside / self.unit).astype(np.int16)
 
+    @property
+    def rounded_weight(self) -> Float | None:
+        """The weight of every row as it is bought, in its own unit."""
+        return None if self.weight is None else np.asarray(self.steps * self.unit, np.float64)
+
     @cached_property
     def _has_uncounted(self) -> bool:
         return bool(self.groups.min(initial=0) < 0)

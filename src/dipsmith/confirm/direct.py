@@ -78,7 +78,7 @@ class DirectQuestion:
             # From public facts; the answer says the same in its interval.
             warnings.simplefilter("ignore", HopelessNoise)
             prepared = Prepared.of(public, curator)
-            (result,) = prepared.measure(curator, question.budget).results
+            (result,) = prepared.measure(curator, question.budget).estimate(()).results
         return judge_estimate(self.claim, *value_of(result, self.wanted), known=question.known)
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ import pyarrow as pa
 
 from dipsmith.analyses.design import Float, Ints
 from dipsmith.analyses.measure import Agenda
+from dipsmith.analyses.purchase import Purchase
 from dipsmith.analyses.sums import Layout
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import UsageError
@@ -51,11 +53,12 @@ AT_A_TIME = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class LabelTables:
-    """All noisy label tables of a release over its distinct public rows, each of which occurs `often`."""
+    """All noisy label tables over the distinct public rows that count, each `often`: those at `held` of all."""
 
     schema: Schema
     public: pa.Table
     often: Ints
+    held: Ints
     tables: tuple[LabelTable, ...]
 
     @classmethod
@@ -66,11 +69,28 @@ class LabelTables:
         rows = PublicRows.of(table.to_batches(), schema, names)
         first, place = rows.distinct()
         public, often = rows.short_table(first), np.bincount(place, minlength=len(first)).astype(np.int64)
-        codes, _ = Encoder(schema, names).encode(public)
-        reader = _Reader(schema, {n: codes[n].astype(np.int64) for n in names}, often)
-        found = [*reader.crossed(release.measurements), *reader.margins(release.measurements)]
-        found += reader.bought(release, public)
-        return cls(schema, public, often, tuple(found))
+        purchases: Sequence[Purchase] = ()
+        planned = [PlannedAnalysis.of(a) for a in release.card.analyses]
+        with suppress(UsageError):  # formulas of columns that were not released
+            purchases = Agenda.of(planned, schema, public, often).purchases
+        return cls.read(schema, public, often, release.measurements, purchases)
+
+    @classmethod
+    def read(
+        cls,
+        schema: Schema,
+        public: pa.Table,
+        often: Ints,
+        measured: Sequence[MeasuredTable],
+        purchases: Sequence[Purchase],
+    ) -> LabelTables:
+        """Of measured tables, beside the distinct public rows that count; `purchases` tell what weighted sums are of."""
+        held = np.flatnonzero(often)
+        public, often = public.take(pa.array(held)) if len(held) < len(often) else public, often[held]
+        codes, _ = Encoder(schema, public.column_names).encode(public)
+        reader = _Reader(schema, {n: codes[n].astype(np.int64) for n in public.column_names}, often)
+        found = [*reader.crossed(measured), *reader.margins(measured), *reader.bought(measured, purchases, held)]
+        return cls(schema, public, often, held, tuple(found))
 
     def sums(self, layout: Layout) -> DeterminedSums | None:
         """The sums that a regression needs; None where some are not determined."""
@@ -80,6 +100,15 @@ class LabelTables:
             for i, term in enumerate(layout.design.terms):
                 table, scale = layout.score(i), 1.0 if term.weight is None else np.nan_to_num(term.weight)
                 wanted[table.key] = (table.labels, table.groups, table.size, layout.whole_residual * scale)
+        return self._determined(wanted)
+
+    def pooled(self, layout: Layout) -> DeterminedSums | None:
+        """The sums that were bought for a regression, with all that other tables tell of them; None where these are too many."""
+        wanted = {}
+        for table in layout.tables:
+            weight = table.rounded_weight
+            held = None if weight is None else weight[self.held]
+            wanted[table.key] = (table.labels, table.groups[self.held], table.size, held)
         return self._determined(wanted)
 
     def joint(self, labels: tuple[str, ...]) -> DeterminedSums | None:
@@ -224,23 +253,17 @@ class _Reader:
             if made is not None:
                 yield replace(made, laplace=False)
 
-    def bought(self, release: Release, public: pa.Table) -> Iterator[LabelTable]:
+    def bought(
+        self, measured: Sequence[MeasuredTable], purchases: Sequence[Purchase], held: Ints
+    ) -> Iterator[LabelTable]:
         """The sums of planned analyses, of whose groups and weights the formulas tell."""
-        sums = [t for t in release.measurements if t.kind == "weighted sums"]
-        planned = [PlannedAnalysis.of(a) for a in release.card.analyses]
-        if not sums or not planned:
-            return
-        try:
-            purchases = Agenda.of(planned, self.schema, public, self.often).purchases
-        except UsageError:
-            return  # formulas of columns that were not released
+        sums = [t for t in measured if t.kind == "weighted sums"]
         for one, table in zip(purchases, sums, strict=False):
             bought, groups = one.table, one.table.size + 1
             if table.shape != (groups, bought.label_cells) or table.attributes != bought.labels or table.totals is None:
                 continue
-            cell = np.where(bought.groups < 0, bought.size, bought.groups)
-            weight = None if bought.weight is None else np.asarray(bought.steps * bought.unit, np.float64)
-            unit = bought.unit
+            cell = np.where(bought.groups < 0, bought.size, bought.groups)[held]
+            unit, weight = bought.unit, None if bought.rounded_weight is None else bought.rounded_weight[held]
             values = table.array.astype(np.float64) * unit
             noise = (table.carries_noise * table.variance).astype(np.float64) * unit**2
             made = self._made(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dipsmith.analyses.calibrate import Tilt, joint_codes, order_of, plain_coefficients, targets_of
 from dipsmith.analyses.design import design_of
+from dipsmith.analyses.direct import KnownSums
 from dipsmith.analyses.features import Target
 from dipsmith.analyses.measure import Agenda, Expectation, PartDesign, read_designs
 from dipsmith.analyses.noisy_sums import NoisySums
@@ -22,6 +23,7 @@ from dipsmith.analyses.odds import estimate_planned
 from dipsmith.analyses.results import Result
 from dipsmith.analyses.table_forecast import expect_from_tables
 from dipsmith.errors import HopelessNoise, SourceError, UnsupportedError, UsageError
+from dipsmith.estimation.measured_table import MeasuredTable
 from dipsmith.methods.method import Labeller, Method, Planned, PlansAnalyses
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
@@ -33,6 +35,7 @@ from dipsmith.sources.handed_over import HandedOver
 from dipsmith.synthesis.canonical import PublicRows
 from dipsmith.synthesis.careers import Careers, read_careers, row_law
 from dipsmith.synthesis.fitted import FittedModel, drawn_table
+from dipsmith.synthesis.label_tables import LabelTables
 from dipsmith.synthesis.order import Order
 
 MOST_LISTED = 2000
@@ -108,9 +111,8 @@ class Prepared:
 
     agenda: Agenda
     reading: PublicReading
+    often: NDArray[np.int64]
     share: float
-    every_row: bool
-    """Whether every row counts."""
 
     @classmethod
     def of(cls, reading: PublicReading, curator: Curator) -> Prepared:
@@ -127,22 +129,49 @@ class Prepared:
         share = agenda.share(curator.budget)
         for said in _hidden(agenda.expectations(curator.budget.split([share, 1 - share])[0])):
             warnings.warn(said, HopelessNoise, stacklevel=4)
-        return cls(agenda, reading, share, int(often.sum()) == reading.public.rows)
+        return cls(agenda, reading, often, share)
+
+    @property
+    def every_row(self) -> bool:
+        """Whether every row counts."""
+        return int(self.often.sum()) == self.reading.public.rows
 
     def split(self, budget: Budget) -> tuple[Budget, Budget]:
         """What the analyses take of a budget, and what is left for the labeller."""
         ours, rest = budget.split([self.share, 1 - self.share])
         return ours, rest
 
-    def measure(self, curator: Curator, budget: Budget) -> Calibration:
-        """Buy the sums and estimate.
+    def measure(self, curator: Curator, budget: Budget) -> PlannedSums:
+        """Buy the sums.
 
         Privacy
         -------
         See `Agenda.measure`.
         """
-        sums = self.agenda.measure(curator, budget, self.reading.place)
-        return Calibration(self, sums, self.agenda.results(sums))
+        return PlannedSums(self, self.agenda.measure(curator, budget, self.reading.place))
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedSums:
+    """The sums that were bought; no labeller is fitted yet."""
+
+    prepared: Prepared
+    sums: dict[str, NoisySums]
+
+    def estimate(self, measured: Sequence[MeasuredTable]) -> Calibration:
+        """Estimate from them, and from what all measured tables, the labeller's own among them, tell of the same sums.
+
+        Privacy
+        -------
+        Reads public columns and noisy tables.
+        """
+        agenda, reading = self.prepared.agenda, self.prepared.reading
+        known: tuple[KnownSums, ...] = agenda.by_part(self.sums)
+        if measured:
+            public = reading.public.short_table(reading.first)
+            tables = LabelTables.read(agenda.schema, public, self.prepared.often, measured, agenda.purchases)
+            known = tuple(tables.pooled(p.layout) or own for p, own in zip(agenda.all_parts, known, strict=True))
+        return Calibration(self.prepared, known, agenda.results(known))
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +179,7 @@ class Calibration:
     """The results of planned analyses, and labels that carry them."""
 
     prepared: Prepared
-    sums: dict[str, NoisySums]
+    known: tuple[KnownSums, ...]
     results: tuple[Result, ...]
 
     def table(
@@ -193,7 +222,7 @@ class Calibration:
     def _targets(self, names: Sequence[str], rows: NDArray[np.int64]) -> tuple[list[Target], NDArray[np.int64] | None]:
         """What labels reach, and the distinct public row of each of these rows; None where they are those themselves."""
         agenda, reading = self.prepared.agenda, self.prepared.reading
-        found, _ = targets_of(agenda, self.results, self.sums, agenda.schema, names)
+        found, _ = targets_of(agenda, self.results, self.known, agenda.schema, names)
         # Where no two rows are alike, rows in the order of their values are the distinct rows.
         alone = len(reading.first) == len(rows) and rows is reading.public.order()
         return found, None if alone else reading.place[rows]
@@ -354,7 +383,7 @@ def calibration_notes(calibration: Calibration | None, order: Order, models: Seq
     if order.labels_another:
         return ("Planned analyses are of the confidential table; labels of another file are not adjusted to them.",)
     agenda, names = calibration.prepared.agenda, models[0].labeller().targets
-    _, left = targets_of(agenda, calibration.results, calibration.sums, agenda.schema, names)
+    _, left = targets_of(agenda, calibration.results, calibration.known, agenda.schema, names)
     carried = (
         "Labels are adjusted so that planned analyses come out of the synthetic rows as they were estimated, as far as noise "
         "leaves labels that meet them all; where the rows differ, the estimates in results.json count."

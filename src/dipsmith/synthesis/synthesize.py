@@ -50,7 +50,7 @@ from dipsmith.synthesis.natural_inputs import (
 )
 from dipsmith.synthesis.order import Each, Order
 from dipsmith.synthesis.planned import (
-    Calibration,
+    PlannedSums,
     Prepared,
     PublicReading,
     calibration_notes,
@@ -209,8 +209,10 @@ def synthesize(
         curator = Curator(
             counted, budget, stream=stream, journal=journal, given_rows=order.stated_rows, progress=progress
         )
-        calibration, rest = _measure_planned(curator, order, public_reading)
+        bought, rest = _measure_planned(curator, order, public_reading)
         made = _fit(curator, order, measure_totals(curator, order, rest))
+        measured = measured_tables(curator.answers, schema)
+        calibration = None if bought is None else bought.estimate(measured)
         contradicted = _contradicted_rows(curator, order)
         results = whole_row_results(order, curator) if calibration is None else calibration.results
         models = tuple(FittedModel(maker.name, model) for maker, model in made)
@@ -251,7 +253,6 @@ def synthesize(
     # Under `label` private columns that are no target are not released, and so not described.
     described = schema.project([n for n in schema.names if n in tables.columns])
     released = released_schema(described if schema.linked in tables.columns else described.unlinked())
-    measured = measured_tables(curator.answers, schema)
     return Release(tables, models, released, card, None, finish, results, measured)
 
 
@@ -272,7 +273,7 @@ def _people(given: Any, schema: Schema) -> Source | None:
 
 def _measure_planned(
     curator: Curator, order: Order, reading: PublicReading | None
-) -> tuple[Calibration | None, Budget]:
+) -> tuple[PlannedSums | None, Budget]:
     """Measure what planned analyses need under `label`; returns it with the budget that is left for the models."""
     if reading is None:
         return None, order.budget
@@ -281,9 +282,9 @@ def _measure_planned(
     if not prepared.agenda.parts:  # rows without a unit count nowhere
         return None, order.budget
     ours, rest = prepared.split(order.budget)
-    calibration = prepared.measure(curator, ours)
+    bought = prepared.measure(curator, ours)
     curator.report("planned analyses", 1.0)
-    return calibration, rest
+    return bought, rest
 
 
 def _fit(curator: Curator, order: Order, budget: Budget) -> list[tuple[Method, Model]]:

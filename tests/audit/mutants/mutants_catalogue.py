@@ -674,9 +674,9 @@ MUTANTS = (
         "synthesis/planned.py",
         (
             (
-                "        return Calibration(self, sums, self.agenda.results(sums))",
-                "        exact = self.agenda.__dict__['exact']\n"
-                "        return Calibration(self, exact, self.agenda.results(sums))",
+                "        return Calibration(self.prepared, known, agenda.results(known))",
+                "        exact = agenda.by_part(agenda.__dict__['exact'])\n"
+                "        return Calibration(self.prepared, exact, agenda.results(known))",
             ),
         ),
         f"{PLANNED}[loglinear, planned by group/label]",
@@ -687,9 +687,9 @@ MUTANTS = (
         "synthesis/planned.py",
         (
             (
-                "        return Calibration(self, sums, self.agenda.results(sums))",
-                "        exact = self.agenda.__dict__['exact']\n"
-                "        return Calibration(self, sums, self.agenda.results(exact))",
+                "        return Calibration(self.prepared, known, agenda.results(known))",
+                "        exact = agenda.by_part(agenda.__dict__['exact'])\n"
+                "        return Calibration(self.prepared, known, agenda.results(exact))",
             ),
         ),
         f"{PLANNED}[forest, planned/label]",
