@@ -25,9 +25,10 @@ from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.survey import Survey
 from dipsmith.schema import Unit
+from dipsmith.schema.proposals import CellCounts, cut_by_mass
 from dipsmith.sources import source
 from dipsmith.synthesis.learn import _blank_schema
-from dipsmith.synthesis.learned_fields import FoundType, find_extent, find_type, unknown_field
+from dipsmith.synthesis.learned_fields import FoundType, find_extent, find_type, text_field, unknown_field
 
 MIXED = ["17", "3.5", "0", "", "2011-05-06", "x", "-99", "1e9", "007", None]
 
@@ -456,6 +457,27 @@ def test_a_column_of_which_one_value_stands_out_is_left_to_the_steward():
     assert found.schema is None
     assert found.unsaid == ("gain",)
     assert "only 0 surely occurs" in found.text
+
+
+def test_values_that_noise_hides_do_not_count_as_the_most_frequent_one():
+    """Where noise could hide many rows of other values they keep a level of their own; where it cannot, none is needed."""
+    levels = [("husband", 1200), ("single", 800)]
+    doubtful = text_field(FoundType("r", "string", missing=False, values=2900, doubt=1000.0), levels)
+    assert doubtful.keys["enum"] == ["husband", "single", "other"]
+    assert doubtful.keys["other"] == "other"
+    clear = text_field(FoundType("r", "string", missing=False, values=2010, doubt=60.0), levels)
+    assert (clear.keys["enum"], clear.keys["other"]) == (["husband", "single"], "husband")
+    alone = text_field(FoundType("r", "string", missing=False, values=2010, doubt=60.0), levels[:1])
+    assert alone.keys["enum"] == ["husband", "other"]
+
+
+def test_the_more_columns_the_fewer_narrow_bins():
+    """Tables of pairs grow with the square of bins times the square of columns."""
+    cells = CellCounts(np.arange(0.0, 111.0), np.full(110, 400.0))
+    sizes = [len(cut_by_mass("integer", cells, n).keys.get("bins", {"edges": [0] * 111})["edges"]) - 1 for n in (9, 24, 45)]
+    assert sizes[0] == 110
+    assert sizes[0] > sizes[1] > sizes[2]
+    assert sizes[2] <= 40
 
 
 def test_one_year_that_stands_out_does_not_bound_the_others():

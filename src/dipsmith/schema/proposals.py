@@ -21,6 +21,8 @@ MOST_BINS = 20
 """Bins of about equal numbers of rows."""
 BIN_ROWS, MOST_NARROW = 300, 120
 """No bin is wider than a range cut in `MOST_BINS`; in more of them, up to here, where each has so many rows on average."""
+NARROW_COLUMNS = 15
+"""Up to so many columns; of more, each has fewer bins, since methods measure and comparisons count tables of pairs."""
 MOST_SINGLE = 40
 """An integer range up to this long has one bin per value, whatever the number of rows."""
 MARGIN = 0.05
@@ -95,7 +97,16 @@ class Cut:
     reason: str
 
 
-def cut_by_mass(scale: Scale, cells: CellCounts) -> Cut:
+def most_narrow(columns: int) -> int:
+    """How many narrow bins a column may have beside so many others.
+
+    >>> most_narrow(15), most_narrow(24), most_narrow(45), most_narrow(100)
+    (120, 75, 40, 40)
+    """
+    return max(MOST_SINGLE, MOST_NARROW * NARROW_COLUMNS // max(columns, NARROW_COLUMNS))
+
+
+def cut_by_mass(scale: Scale, cells: CellCounts, columns: int = 1) -> Cut:
     """Bins of about equal numbers of rows between the edges of cells, none very wide, spikes apart.
 
     >>> cells = CellCounts(np.arange(0.0, 102.0), np.where(np.arange(101) == 40, 900.0, 10.0))
@@ -105,7 +116,7 @@ def cut_by_mass(scale: Scale, cells: CellCounts) -> Cut:
     counts = np.maximum(cells.counts, 0.0)
     single = scale in ("integer", "date") and bool((np.diff(cells.edges) == 1).all())
     low, high = cells.edges[0], cells.edges[-1]
-    most = int(np.clip(counts.sum() / BIN_ROWS, MOST_BINS, MOST_NARROW))
+    most = int(np.clip(counts.sum() / BIN_ROWS, MOST_BINS, most_narrow(columns)))
     if single and len(counts) <= max(most, MOST_SINGLE) and scale == "integer":
         return Cut(_bounds(scale, low, high), f"{len(counts)} whole numbers, one bin each")
     spikes = _spikes(cells) if single else []

@@ -102,7 +102,9 @@ def _fields(rows: Source, names: Sequence[str]) -> list[DraftField]:
     grids = {n: e.grid for n, e in extents.items() if e.grid is not None}
     fine = _counts(rows, grids)
     fields = {
-        n: number_field(e, CellCounts(np.asarray(grids[n].edges), fine[n].astype(float)) if n in grids else None)
+        n: number_field(
+            e, CellCounts(np.asarray(grids[n].edges), fine[n].astype(float)) if n in grids else None, len(names)
+        )
         for n, e in extents.items()
     }
     texts = [n for n, t in found.items() if t.type == "string"]

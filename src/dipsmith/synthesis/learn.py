@@ -288,7 +288,7 @@ class _Terms:
             grids = [e.grid for e in narrow if e.grid is not None]
             for grid, (counts, doubt) in zip(grids, self._survey(curator, "grids", grids, fine), strict=True):
                 spread[grid.column] = CellCounts(np.asarray(grid.edges), counts.astype(np.float64), doubt)
-        return {e.found.column: number_field(e, spread.get(e.found.column)) for e in extents}
+        return {e.found.column: number_field(e, spread.get(e.found.column), len(self.blank.names)) for e in extents}
 
     def _survey(
         self, curator: Curator, what: str, tables: Sequence[ColumnCells], budget: Budget

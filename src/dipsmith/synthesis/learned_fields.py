@@ -30,6 +30,8 @@ REACHED = 0.4
 """A cell beside those that surely hold rows belongs to them from this share of the doubt on."""
 BEYOND = 0.1
 """How far the finer histogram looks beyond the coarse bounds, as a share of the range."""
+HIDDEN = 0.05
+"""Other values of a text column join the most frequent one only where noise cannot hide more than this share of rows."""
 DAY = 86_400_000_000
 
 Ints = NDArray[np.int64]
@@ -195,8 +197,8 @@ def _extent_in_years(found: FoundType, counts: Ints, doubt: float) -> ValueExten
     return ValueExtent(found, within, (), Grid(found.column, _scale(found), grid))
 
 
-def number_field(extent: ValueExtent, fine: CellCounts | None) -> DraftField:
-    """The field of a column of numbers or times, by the finer histogram where there is one."""
+def number_field(extent: ValueExtent, fine: CellCounts | None, columns: int) -> DraftField:
+    """The field of a column of numbers or times among so many columns, by the finer histogram where there is one."""
     found, scale = extent.found, _scale(extent.found)
     if scale in ("date", "datetime"):
         cut = _time_cut(scale, fine or extent.cells, months=fine is not None)
@@ -204,7 +206,7 @@ def number_field(extent: ValueExtent, fine: CellCounts | None) -> DraftField:
         step = 1.0 if scale == "integer" else float(found.precision or 0.01)
         cut = cut_by_magnitude(scale, extent.cells, extent.spikes, step)
     else:
-        cut = cut_by_mass(scale, _from_zero(fine, fine.trimmed()))
+        cut = cut_by_mass(scale, _from_zero(fine, fine.trimmed()), columns)
     if scale == "integer" and extent.cells.edges[-1] - extent.cells.edges[0] == 1:
         only = f"only {extent.cells.edges[0]:g} surely occurs; other values, if any, are fewer rows than noise hides"
         return DraftField(found.column, None, f"{only}: say its bounds, or leave the column out")
@@ -253,13 +255,16 @@ def text_field(found: FoundType, levels: Sequence[tuple[str, int]] | None) -> Dr
         return DraftField(found.column, None, why)
     listed = sorted({*kept} - {OTHER})
     rest = found.values - sum(count for _, count in levels)
-    # where the frequent values are all there are, as far as noise can tell, nobody needs a level for others
-    other = kept[0] if rest <= max(found.doubt, FEW * found.values) else OTHER
+    # where the frequent values are all there are, as far as noise can tell, nobody needs a level for others; noise that
+    # could hide many rows tells nothing, and these would all count as the most frequent value
+    few = FEW * found.values if found.doubt > HIDDEN * found.values else max(found.doubt, FEW * found.values)
+    other = kept[0] if len(listed) > 1 and rest <= few else OTHER
     enum = listed if other in listed else [*listed, OTHER]
     keys: dict[str, object] = {"name": found.column, "type": "string", "enum": enum, "other": other}
     if found.missing:
         keys["missing"] = True
-    return DraftField(found.column, keys, f"{len(listed)} frequent values; any other counts as '{other}'")
+    many = f"{len(listed)} frequent value{'s' if len(listed) > 1 else ''}"
+    return DraftField(found.column, keys, f"{many}; any other counts as '{other}'")
 
 
 def plain_field(found: FoundType) -> DraftField:
