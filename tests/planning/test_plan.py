@@ -190,3 +190,11 @@ def test_what_a_delta_would_buy_is_said_where_it_buys_something():
     assert flat.delta.noise > 2
     assert "buy nothing" in flat.delta.sentence
     assert plan(schema("add-remove"), AIM(), ZCDP.from_approx(1, 1e-9)).delta is None
+
+
+def test_a_plan_prints_as_a_few_lines():
+    codes = rows("replace")
+    text = str(plan(codes.schema, AIM(), ZCDP("0.1"), public=facts(codes)))
+    assert text.splitlines()[0].startswith("aim on ")
+    assert "MB of memory and" in text
+    assert len(text.splitlines()) < 20

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 import dipsmith as ds
@@ -474,7 +475,9 @@ def test_values_that_noise_hides_do_not_count_as_the_most_frequent_one():
 def test_the_more_columns_the_fewer_narrow_bins():
     """Tables of pairs grow with the square of bins times the square of columns."""
     cells = CellCounts(np.arange(0.0, 111.0), np.full(110, 400.0))
-    sizes = [len(cut_by_mass("integer", cells, n).keys.get("bins", {"edges": [0] * 111})["edges"]) - 1 for n in (9, 24, 45)]
+    sizes = [
+        len(cut_by_mass("integer", cells, n).keys.get("bins", {"edges": [0] * 111})["edges"]) - 1 for n in (9, 24, 45)
+    ]
     assert sizes[0] == 110
     assert sizes[0] > sizes[1] > sizes[2]
     assert sizes[2] <= 40
@@ -489,3 +492,14 @@ def test_one_year_that_stands_out_does_not_bound_the_others():
     assert "of type date" in unknown_field("hired", hired).reason
     counts[100:140] = 60
     assert len(find_extent(hired, counts, doubt=100.0).cells.counts) == 40
+
+
+def test_one_stray_date_opens_no_century():
+    """Of rows that may be read exactly: a date of 1899 and one of 2199 among 4,000 of nine years."""
+    days = np.datetime64("2001-01-01") + np.arange(4000) % 3200
+    days[:2] = np.array(["1899-01-01", "2199-12-31"], "M8[D]")
+    text = ds.draft_schema(pd.DataFrame({"hired": days.astype(str)}), name="p", public_rows=True)
+    (field,) = yaml.safe_load(text)["fields"]
+    assert (field["minimum"][:4], field["maximum"][:4]) == ("2001", "2009")
+    few = ds.draft_schema(pd.DataFrame({"hired": ["1899-01-01", "2001-05-05"]}), name="p", public_rows=True)
+    assert yaml.safe_load(few)["fields"][0]["minimum"][:4] == "1899"

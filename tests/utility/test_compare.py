@@ -122,6 +122,14 @@ def test_the_look_is_logged_before_the_first_row_is_read(label_release, ledger):
     assert "2 confidential looks" in str(ledger.show("staff"))
 
 
+def test_progress_names_the_chapters_that_there_are(label_release, ledger):
+    said = []
+    quick(staff(), label_release, ledger=ledger, progress=lambda stage, share: said.append(stage))
+    told = {stage.rpartition(": ")[2] for stage in said}
+    assert {"Marginals", "Who is served worst"} <= told
+    assert not {"Households", "Careers", "Weighted by the survey's weights"} & told
+
+
 def test_looks_are_counted_on_the_next_card(label_release, ledger):
     quick(staff(), label_release, ledger=ledger)
     ledger.grant("staff", ds.PureDP(1))

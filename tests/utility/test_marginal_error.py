@@ -204,3 +204,19 @@ def test_without_a_difference_no_group_stands_out(small):
         found = subgroups(Crosstabs(Pair(small.uniform(schema, 1500, rng), small.uniform(schema, 1500, rng))))
         excess += [c.tvd - c.floor for c in found.classes]
     assert abs(np.mean(excess)) < 0.01
+
+
+def test_tables_that_are_not_kept_give_the_same_in_the_same_order(pair, monkeypatch):
+    """Large tables are counted again by who asks again, and factorials computed where there are too many to look up."""
+    kept = Crosstabs(pair)
+    known = [marginal_error(kept, 3), subgroups(kept)]
+    monkeypatch.setattr("dipsmith.utility.crosstabs.KEPT_CELLS", 30)
+    monkeypatch.setattr("dipsmith.utility.crosstabs.AT_ONCE", 50)
+    monkeypatch.setattr("dipsmith.utility.crosstabs.FACTORIALS", 1)
+    again = Crosstabs(pair)
+    found = [marginal_error(again, 3), subgroups(again)]
+    assert len(again._counted) < len(kept._counted)
+    assert [t.names for t in found[0].tables] == [t.names for t in known[0].tables]
+    assert found[0].floor == pytest.approx(known[0].floor, rel=1e-9)
+    assert [(str(g), g.authentic) for g in found[1].worst] == [(str(g), g.authentic) for g in known[1].worst]
+    assert [c.floor for c in found[1].classes] == pytest.approx([c.floor for c in known[1].classes], rel=1e-9)

@@ -78,6 +78,23 @@ class Plan:
     life: str = ""  # what a unit of a panel pays over all its periods, in words
     person_total: PersonTotal | None = None  # where the unit is a person in one period
 
+    def __str__(self) -> str:
+        """What is asked, what it costs, how long it takes; `dipsmith plan` says more."""
+        rows = "rows unknown" if self.rows is None else f"{self.rows:,} rows"
+        lines = [
+            f"{self.method} on '{self.dataset}': {self.budget}, unit {self.unit}, neighbours {self.neighbours}, {rows}"
+        ]
+        for s in self.stages:
+            noise = (
+                ""
+                if s.sd is None
+                else f", noise sd {s.sd[0]:.3g}" + (f" to {s.sd[1]:.3g}" if s.sd[1] > s.sd[0] else "")
+            )
+            lines.append(f"{s.name}: {s.questions} asked for {s.share:.0%}{noise}")
+        took = self.resources
+        lines.append(f"About {took.memory / 1e6:,.0f} MB of memory and {took.seconds:.3g} s")
+        return "\n".join([*lines, *dict.fromkeys(self.warnings)])
+
     @property
     def cells(self) -> int:
         """Noisy numbers in all, of one sanitisation."""

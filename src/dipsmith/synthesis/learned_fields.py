@@ -30,6 +30,8 @@ REACHED = 0.4
 """A cell beside those that surely hold rows belongs to them from this share of the doubt on."""
 BEYOND = 0.1
 """How far the finer histogram looks beyond the coarse bounds, as a share of the range."""
+STRAY = 0.001
+"""A few dates far from the others (1899, 9999) open no range: up to this share of rows, behind an empty year."""
 HIDDEN = 0.05
 """Other values of a text column join the most frequent one only where noise cannot hide more than this share of rows."""
 DAY = 86_400_000_000
@@ -165,6 +167,18 @@ def _reached(counts: NDArray[np.float64], low: int, high: int, doubt: float) -> 
     return low, high
 
 
+def _without_strays(counts: NDArray[np.float64], low: int, high: int) -> tuple[int, int]:
+    """The cells without ends of a few rows that an empty cell divides from the others."""
+    few = STRAY * counts.sum()
+    for gap in np.flatnonzero(counts[low : high + 1] == 0) + low:
+        if counts[low:gap].sum() <= few:
+            low = int(gap) + 1
+        elif counts[gap : high + 1].sum() <= few:
+            high = int(gap) - 1
+            break
+    return low, high
+
+
 def _distinct_spikes(
     spikes: Sequence[tuple[float, float]], filled: NDArray[np.float64], edges: NDArray[np.float64]
 ) -> tuple[tuple[float, float], ...]:
@@ -185,7 +199,7 @@ def _extent_in_years(found: FoundType, counts: Ints, doubt: float) -> ValueExten
     ends = cells.occupied()
     if ends is None:
         return None
-    within = cells.between(*_reached(cells.counts, *ends, doubt))
+    within = cells.between(*(_reached(cells.counts, *ends, doubt) if doubt else _without_strays(cells.counts, *ends)))
     # One year that noise does not hide is no bound of many that it does: all rows would be clipped into it.
     if 2 * within.counts.sum() < counts.sum():
         return None

@@ -293,7 +293,7 @@ def _mean_transition(gap: CareerGap) -> tuple[float, float]:
     return mean([t for t, _ in gap.transitions.values()]), mean([u for _, u in gap.transitions.values()])
 
 
-CAREERS = Chapter("Careers", _find, _blocks, _lines, place=4)
+CAREERS = Chapter("Careers", _find, _blocks, _lines, 4, lambda both: both.careers is not None)
 
 
 def _metric(name: str, title: str, of: str, reference: str) -> Metric:

@@ -18,7 +18,7 @@ from dipsmith.errors import MissingExtraError, UsageError
 from dipsmith.schema import Codes
 
 LOGISTIC = ("logistic", "interactions")
-"""Computed by this package: main effects, and main effects with all products of two columns."""
+"""Computed by this package: main effects, and main effects with products of two columns."""
 LEARNED = ("cart", "forest", "svm", "boosting")
 """Computed by scikit-learn."""
 CLASSIFIERS = (*LOGISTIC, *LEARNED)

@@ -162,7 +162,8 @@ def compare(
         )
         results: dict[str, Any] = {}
         for i, chapter in enumerate(chapters):
-            say(f"comparing {name}: {chapter.heading}", i / len(chapters))
+            if chapter.applies(both):
+                say(f"comparing {name}: {chapter.heading}", i / len(chapters))
             results |= chapter.find(both)
         results["metrics"] = {m.name: _values(m, both) for m in single}
         say(f"comparing {name}", 1.0)

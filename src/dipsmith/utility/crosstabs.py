@@ -1,7 +1,8 @@
 """Cross-tables of a pair: the counts from which most comparisons are made, each counted once.
 
-All k-way tables of a pair are counted in one pass over the codes and kept. Tables of given columns only
-are left out: they are the same in both.
+All k-way tables of a pair are counted in a few passes over the codes; small ones are kept. Tables of given columns only
+are left out: they are the same in both. An empty cell adds nothing to a distance and nothing to what chance gives, so that
+of a large table only occupied cells are looked at.
 
 By how much two tables of one population differ by chance: the expected gap of every cell.
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -37,8 +38,12 @@ MOST_TABLES = 600
 """With more k-way tables than this a random choice of them is compared; the report says so."""
 DENSE_CELLS = 1 << 21
 """Larger tables are held by their occupied cells."""
-AT_ONCE = 1 << 25
+AT_ONCE = 1 << 23
 """Cells counted in one pass."""
+KEPT_CELLS = 1 << 16
+"""Larger tables are counted again by who asks again: hundreds of them would fill the memory."""
+FACTORIALS = 1 << 22
+"""Up to so many rows logarithms of factorials are looked up instead of computed for every cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +66,19 @@ class Crosstab:
         n, m = int(self.authentic.sum()), int(self.synthetic.sum())
         if self.spread is not None:
             return exchanged_gaps(self.spread, n)
-        return expected_gaps(self.authentic + self.synthetic, n, m)
+        # it depends on the rows of a cell alone, and many cells have the same number
+        pooled = self.authentic + self.synthetic
+        sizes = np.flatnonzero(np.bincount(pooled))
+        gaps = np.zeros(int(sizes.max(initial=0)) + 1)
+        gaps[sizes] = expected_gaps(sizes, n, m)
+        return np.asarray(gaps[pooled])
+
+    @property
+    def occupied(self) -> tuple[Ints, Crosstab]:
+        """The cells with a row in either table, and the table of these alone."""
+        cells = np.flatnonzero(self.authentic + self.synthetic)
+        spread = None if self.spread is None else self.spread[cells]
+        return cells, Crosstab(self.names, self.authentic[cells], self.synthetic[cells], None, spread)
 
     @property
     def tvd(self) -> float:
@@ -119,9 +136,11 @@ class Crosstabs:
     def all(self, k: int) -> Iterator[Crosstab]:
         """The k-way tables."""
         wanted = self.ways(k)
-        self._count([names for names in wanted if names not in self._counted])
+        new = [Marginal.of(self.pair.schema, names) for names in wanted if names not in self._counted]
+        dense = [m for m in new if m.size <= DENSE_CELLS]
+        counted, fresh = self._count(dense), {m.attributes for m in dense}
         for names in wanted:
-            yield self[names]
+            yield next(counted) if names in fresh else self[names]
 
     def dense(self, k: int) -> Iterator[Crosstab]:
         """Those k-way tables of which every cell is held."""
@@ -129,14 +148,12 @@ class Crosstabs:
 
     def __getitem__(self, names: tuple[str, ...]) -> Crosstab:
         if names not in self._counted:
-            if Marginal.of(self.pair.schema, names).size > DENSE_CELLS:
-                return self._sparse(names)
-            self._count([names])
+            marginal = Marginal.of(self.pair.schema, names)
+            return self._sparse(names) if marginal.size > DENSE_CELLS else next(self._count([marginal]))
         return self._counted[names]
 
-    def _count(self, wanted: Sequence[tuple[str, ...]]) -> None:
-        marginals = [Marginal.of(self.pair.schema, names) for names in wanted]
-        dense = [m for m in marginals if m.size <= DENSE_CELLS]
+    def _count(self, dense: Sequence[Marginal]) -> Iterator[Crosstab]:
+        """Count tables a batch at a time, and keep the small ones."""
         while dense:
             at_once = 1 + int(np.searchsorted(np.cumsum([m.size for m in dense]), AT_ONCE))
             batch, dense = dense[:at_once], dense[at_once:]
@@ -147,7 +164,10 @@ class Crosstabs:
                     weights = self._weights(names)
                     cells = np.bincount(marginal.index(self._both), weights, minlength=marginal.size)
                     spread = cells.astype(np.float64)
-                self._counted[names] = Crosstab(names, authentic, synthetic, marginal.shape, spread)
+                found = Crosstab(names, authentic, synthetic, marginal.shape, spread)
+                if marginal.size <= KEPT_CELLS:
+                    self._counted[names] = found
+                yield found
 
     @cached_property
     def _both(self) -> Codes:
@@ -205,7 +225,20 @@ def expected_gaps(pooled: NDArray[np.integer], n: NDArray[np.integer] | int, m: 
 
 
 def _log_choose(n: Floats, k: Floats) -> Floats:
-    return np.asarray(scipy.special.gammaln(n + 1) - scipy.special.gammaln(k + 1) - scipy.special.gammaln(n - k + 1))
+    """The logarithm of n over k, of whole numbers."""
+    most = int(np.max(n, initial=0))
+    if most >= FACTORIALS:
+        return np.asarray(
+            scipy.special.gammaln(n + 1) - scipy.special.gammaln(k + 1) - scipy.special.gammaln(n - k + 1)
+        )
+    logs = _log_factorials(1 << most.bit_length())
+    n, k = n.astype(np.int64), k.astype(np.int64)
+    return np.asarray(logs[n] - logs[k] - logs[n - k])
+
+
+@lru_cache(maxsize=2)
+def _log_factorials(size: int) -> Floats:
+    return np.asarray(scipy.special.gammaln(np.arange(1.0, size + 1.0)))
 
 
 def exchanged_gaps(variance: Floats, n: NDArray[np.integer] | int) -> Floats:

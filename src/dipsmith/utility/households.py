@@ -174,4 +174,4 @@ def lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
     ]
 
 
-HOUSEHOLDS = Chapter("Households", find, blocks, lines, place=1)
+HOUSEHOLDS = Chapter("Households", find, blocks, lines, 1, lambda both: both.households is not None)

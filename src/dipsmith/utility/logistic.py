@@ -27,7 +27,9 @@ RIDGE = 1e-4
 """A prior standard deviation of 100 on the log-odds: nothing, unless a level has only one outcome."""
 NEWTON = 1500
 """Up to this many effects Newton's method is used; beyond, quasi-Newton without a Hessian."""
-SMALL = 1e-9
+CROSSED = 30
+"""Up to this many columns cross-tables of all pairs are cheaper than steps without them."""
+SMALL = 1e-4
 """Newton's method ends with a step that promises less than this, in squared standard errors."""
 
 
@@ -144,9 +146,14 @@ class Logistic:
 
 
 def fit_logistic(
-    design: Indicators, ones: NDArray[np.number], total: NDArray[np.number], ridge: float = RIDGE
+    design: Indicators,
+    ones: NDArray[np.number],
+    total: NDArray[np.number],
+    ridge: float = RIDGE,
+    *,
+    covariance: bool = True,
 ) -> Logistic:
-    """Fit by penalised maximum likelihood.
+    """Fit by penalised maximum likelihood; where nobody needs the covariance of many columns, without cross-tables of them.
 
     `ones` of the `total` rows of each kind have outcome 1; the penalty is ridge/2 · θ² on every effect but the intercept.
 
@@ -158,7 +165,7 @@ def fit_logistic(
     """
     y, n = np.asarray(ones, dtype=np.float64), np.asarray(total, dtype=np.float64)
     penalty = np.append(0.0, np.full(design.width - 1, ridge))
-    if design.width > NEWTON:
+    if design.width > NEWTON or (not covariance and len(design.columns) > CROSSED):
         return Logistic(_quasi_newton(design, y, n, penalty), None)
     top = climb(design, y, n, penalty, small=SMALL)
     # A little on the intercept too, for rows whose outcomes are all the same.

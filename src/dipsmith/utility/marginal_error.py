@@ -73,7 +73,8 @@ def marginal_error(crosstabs: Crosstabs, ways: int) -> TableErrors:
 
 def table_error(table: Crosstab) -> TableError:
     """The TVD of one table, and its floor."""
-    return TableError(table.names, table.tvd, table.floor)
+    held = table.occupied[1]
+    return TableError(table.names, held.tvd, held.floor)
 
 
 def pair_errors(found: Findings) -> dict[tuple[str, ...], TableError]:

@@ -108,7 +108,7 @@ class Chapter:
     `find` gives what it shows of one release, by the keys of comparison.json; `blocks` its content, from the findings of
     all releases (nothing leaves the chapter out); `lines` its lines of the summary for one release: what, value, and what
     chance alone would give. `place` is where it stands on the page: dipsmith's own chapters have 1 to 7; what has less than 1
-    stands before the summary.
+    stands before the summary. Progress names it where it `applies`.
     """
 
     heading: str
@@ -116,6 +116,7 @@ class Chapter:
     blocks: Callable[[Sequence[Findings]], Sequence[Block]]
     lines: Callable[[Findings], Sequence[tuple[str, Cell, Cell]]] = lambda found: ()
     place: int = 8
+    applies: Callable[[SideBySide], bool] = lambda both: True
 
 
 @dataclass(frozen=True)

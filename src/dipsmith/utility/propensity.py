@@ -39,6 +39,8 @@ ROWS = 100_000
 NULL_ROWS = 100_000
 """The null of logistic main effects is simulated on at most this many rows of each table, and scaled by √n."""
 INTERACTION_RIDGE = 1.0
+MOST_PRODUCTS = 120
+"""Products of two columns that the interactions see: all of 16 columns, of more columns a random choice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +79,7 @@ def propensity(
 ) -> Propensity:
     """Score the rows of a pair, at most so many of each table (logistic main effects: all), with so many draws of the null.
 
-    Classifiers are "logistic" (main effects), "interactions" (and all products of two columns), "cart", "forest", "svm",
+    Classifiers are "logistic" (main effects), "interactions" (and products of two columns, at most 120), "cart", "forest", "svm",
     "boosting", or any scikit-learn classifier, which is given level indicators.
 
     Privacy
@@ -150,6 +152,9 @@ def _learner(given: Any, pair: Pair, seed: int) -> tuple[str, Any, Callable[...,
     if isinstance(given, str) and given == "interactions":
         # products of given columns only are left out, they cannot differ
         products = [p for p in combinations(codes.names, 2) if not set(p) <= set(pair.given)]
+        if len(products) > MOST_PRODUCTS:
+            chosen = np.random.default_rng(seed).choice(len(products), MOST_PRODUCTS, replace=False)
+            products = [products[i] for i in np.sort(chosen)]
         design = Indicators.of(codes, [*((n,) for n in codes.names), *products])
 
         def fit_effects(rows: Indicators, flags: Bools) -> Callable[[Indicators], Floats]:
@@ -171,7 +176,7 @@ def _main_effects(pair: Pair, draws: int, rng: np.random.Generator) -> Propensit
     number, design = _group(pair)
     total = np.bincount(number).astype(np.float64)
     synthetic = np.bincount(number[len(pair.authentic) :], minlength=len(total)).astype(np.float64)
-    model = fit_logistic(design, synthetic, total)
+    model = fit_logistic(design, synthetic, total, covariance=False)
     scores = expit(design.times(model.b))
     # Parameters that can differ between the tables: with given columns, those beyond what these span.
     fixed = design.within(pair.given)

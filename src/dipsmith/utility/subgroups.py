@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import prod
 
 import numpy as np
 
-from dipsmith.arrays import Floats
+from dipsmith.arrays import Floats, Ints
 from dipsmith.report import figures
 from dipsmith.report.content import Block
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs, exchanged_gaps, expected_gaps
@@ -70,22 +72,22 @@ class Subgroups:
 def subgroups(crosstabs: Crosstabs, worst: int = 12) -> Subgroups:
     """Compare the distributions within all subgroups by one and two columns."""
     sums: dict[tuple[str, ...], Floats] = {}
+    groups_by: dict[tuple[str, ...], Ints] = {}
     for ways in (2, 3):
         for crosstab in crosstabs.dense(ways):
-            for by, part in _within(crosstab, crosstabs.pair.changed):
+            for by, cells, part in _within(crosstab, crosstabs.pair.changed):
                 sums[by] = sums[by] + part if by in sums else part
+                groups_by[by] = cells
     if not sums:
         return Subgroups((), ())
-    cells = [np.flatnonzero(part[0]) for part in sums.values()]
-    means = [(part[:4] / part[4])[:, at] for part, at in zip(sums.values(), cells, strict=True)]
-    sizes, synthetic, tvd, floor = np.concatenate(means, axis=1)
+    sizes, synthetic, tvd, floor = np.concatenate([part[:4] / part[4] for part in sums.values()], axis=1)
     classes = []
     for low, high in CLASSES:
         at = (sizes >= low) & (sizes <= (sizes.max() if high is None else high))
         if at.any():
             counts = int(at.sum()), int((synthetic[at] == 0).sum())
             classes.append(SizeClass(low, high, *counts, float(tvd[at].mean()), float(floor[at].mean())))
-    groups = [(by, cell) for by, at in zip(sums, cells, strict=True) for cell in at]
+    groups = [(by, cell) for by in sums for cell in groups_by[by]]
     named = np.flatnonzero(sizes >= SMALLEST)
     found = []
     for i in named[np.argsort(-(tvd - floor)[named], kind="stable")][:worst]:
@@ -97,24 +99,31 @@ def subgroups(crosstabs: Crosstabs, worst: int = 12) -> Subgroups:
     return Subgroups(tuple(classes), tuple(found))
 
 
-def _within(crosstab: Crosstab, changed: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Floats]]:
-    """For each column that was synthesised (or is grouped by one that was) the groups by the others.
+def _within(crosstab: Crosstab, changed: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Ints, Floats]]:
+    """For each column that was synthesised (or is grouped by one that was) the groups by the others that have authentic rows.
 
     Of each group: authentic rows, synthetic rows, TVD, floor, and 1, so that sums over columns become means.
     """
+    assert crosstab.shape is not None
+    cells, held = crosstab.occupied
+    codes = np.unravel_index(cells, crosstab.shape)
     for axis, name in enumerate(crosstab.names):
         by = tuple(n for n in crosstab.names if n != name)
         if name not in changed and not set(by) & set(changed):
             continue
-        a, s = (crosstab.by_group(side, axis) for side in (crosstab.authentic, crosstab.synthetic))
-        n, m = a.sum(axis=1), s.sum(axis=1)
-        gap = 0.5 * np.abs(a / np.maximum(n, 1)[:, None] - s / np.maximum(m, 1)[:, None]).sum(axis=1)
-        if crosstab.spread is not None:
-            gaps = exchanged_gaps(crosstab.by_group(crosstab.spread, axis), n[:, None])
+        sizes = [size for i, size in enumerate(crosstab.shape) if i != axis]
+        group = np.ravel_multi_index([c for i, c in enumerate(codes) if i != axis], sizes)
+        total = partial(np.bincount, group, minlength=prod(sizes))
+        n, m = total(held.authentic), total(held.synthetic)
+        own, other = np.maximum(n, 1)[group], np.maximum(m, 1)[group]
+        gap = 0.5 * total(np.abs(held.authentic / own - held.synthetic / other))
+        if held.spread is not None:
+            gaps = exchanged_gaps(held.spread, n[group])
         else:
-            gaps = expected_gaps(a + s, n[:, None], m[:, None])
-        floor = np.minimum(0.5 * gaps.sum(axis=1), 1.0)
-        yield by, np.stack([n, m, np.where(m == 0, 1.0, gap), floor, np.ones(len(n))])
+            gaps = expected_gaps(held.authentic + held.synthetic, own, other)
+        floor = np.minimum(0.5 * total(gaps), 1.0)
+        at = np.flatnonzero(n)
+        yield by, at, np.stack([n, m, np.where(m == 0, 1.0, gap), floor, np.ones(len(n))])[:, at]
 
 
 COLUMNS = ("authentic rows", "groups", "lost", "mean TVD", "floor", "excess")

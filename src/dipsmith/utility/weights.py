@@ -150,7 +150,9 @@ def _means(columns: Sequence[WeightedColumn]) -> tuple[float, float]:
     return mean([c.tvd for c in columns]), mean([c.unweighted for c in columns])
 
 
-WEIGHTED = Chapter("Weighted by the survey's weights", _find, _blocks, _lines, place=3)
+WEIGHTED = Chapter(
+    "Weighted by the survey's weights", _find, _blocks, _lines, 3, lambda both: both.schema.weight is not None
+)
 
 
 def _measure(both: SideBySide) -> tuple[float, float]:
