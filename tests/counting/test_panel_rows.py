@@ -48,24 +48,41 @@ def careers(random, people, ids="p"):
     return rows
 
 
-def tables_of(rows, entries=False):
-    steps = BatchRows(source(table(rows)), schema(), KEY).steps()
-    steps = steps.steps() if entries else steps
+VIEWS = {"steps": lambda steps: steps, "entries": lambda steps: steps.steps(), "some": lambda steps: steps.thinned(2)}
+
+
+def tables_of(rows, view="steps"):
+    steps = VIEWS[view](BatchRows(source(table(rows)), schema(), KEY).steps())
     sets = [names for size in (0, 1, 2, 3) for names in combinations(steps.schema.names, size)]
     return steps.count([Marginal.of(steps.schema, names) for names in sets])
 
 
-@pytest.mark.parametrize(("entries", "bound"), [(False, K), (True, 1)])
-def test_whoever_joins_changes_every_table_by_at_most_max_rows_and_entries_by_one(entries, bound):
+@pytest.mark.parametrize(("view", "bound"), [("steps", K), ("entries", 1), ("some", 2)])
+def test_whoever_joins_changes_every_table_by_at_most_max_rows_and_entries_by_one(view, bound):
     random = np.random.default_rng(5)
     most = 0
     for _ in range(25):
         rows = careers(random, 6)
         one = [("new", *row[1:]) for row in careers(random, 1)]
-        for fewer, more in zip(tables_of(rows, entries), tables_of([*rows, *one], entries), strict=True):
+        for fewer, more in zip(tables_of(rows, view), tables_of([*one, *rows], view), strict=True):
             assert (more >= fewer).all()
             most = max(most, int((more - fewer).sum()))
     assert most == bound  # the bound is reached
+
+
+def test_some_steps_know_the_period_before_and_none_is_drawn_more_often():
+    # Everybody has years 1, 2 and 3, at grade 0, 1 and 1: of two drawn each third of the pairs is as likely as another.
+    rows = [(f"p{i}", year, "M", int(year > 1)) for i in range(3_000) for year in (1, 2, 3)]
+    some = BatchRows(source(table(rows)), schema(), KEY).steps().thinned(2)
+    assert some.schema.unit.max_rows == 2
+    assert some.total() is None
+    held = some.held
+    assert len(held) == 6_000
+    # A share of 2/3 of 3,000 draws: sd 25.8; six of them are exceeded with a chance of 2e-9.
+    assert np.abs(np.bincount(held["year"], minlength=5)[:3] - 2_000).max() < 155
+    later = held["year"] > 0
+    assert (held["(arrival)"][later] == 2).all()
+    assert held["grade (before)"][held["year"] == 2].tolist() == [1] * int((held["year"] == 2).sum())
 
 
 def test_an_entry_is_the_first_row_of_a_unit_with_its_last_period():
@@ -104,8 +121,8 @@ def test_the_order_of_the_file_does_not_matter():
     random = np.random.default_rng(6)
     rows = careers(random, 8)
     mixed = [rows[i] for i in random.permutation(len(rows))]
-    for entries in (False, True):
-        for first, second in zip(tables_of(rows, entries), tables_of(mixed, entries), strict=True):
+    for view in VIEWS:
+        for first, second in zip(tables_of(rows, view), tables_of(mixed, view), strict=True):
             assert np.array_equal(first, second)
 
 

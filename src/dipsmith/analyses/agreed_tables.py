@@ -63,7 +63,7 @@ class NoisyMarginal:
 
     @classmethod
     def _published(cls, table: MeasuredTable) -> NoisyMarginal | None:
-        if table.kind != "cross-table" or table.threshold is not None or table.within:
+        if table.kind != "cross-table" or table.threshold is not None or table.within or table.counts_some_rows:
             return None
         if len(table.shape) != len(table.attributes):
             return None  # a column of it was not released

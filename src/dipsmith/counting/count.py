@@ -85,6 +85,9 @@ class Rows(Protocol):
     def coarsened(self, level: int) -> Rows:
         """The same rows with the larger places of a level instead of their places."""
 
+    def thinned(self, most: int) -> Rows:
+        """At most so many steps of each unit of a panel, drawn by the key; which they are depends on the unit's own alone."""
+
 
 class BatchRows:
     """The rows of a source, encoded and counted batch by batch.
@@ -171,13 +174,17 @@ class BatchRows:
         """The steps of a panel; no row is read yet."""
         from dipsmith.counting.steps import numbered_rows, step_rows
 
-        return step_rows(self.schema, lambda: numbered_rows(self), self.total)
+        return step_rows(self.schema, lambda: numbered_rows(self, self._encoded.key), self.total)
 
     def coarsened(self, level: int) -> Rows:
         """The same rows with the larger places of a level instead of their places."""
         from dipsmith.counting.places import CoarseRows
 
         return CoarseRows(self, level)
+
+    def thinned(self, most: int) -> Rows:
+        """Only steps are thinned: of rows `max_rows` count."""
+        raise UnsupportedError("only the steps of a panel are thinned; of rows max_rows count")
 
     def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns: codes of every row of the source, in its order."""
@@ -226,9 +233,9 @@ class HeldRows(BatchRows):
 
     def steps(self) -> Rows:
         """The steps of a panel."""
-        from dipsmith.counting.steps import step_rows
+        from dipsmith.counting.steps import given_rows, step_rows
 
-        return step_rows(self.schema, lambda: next(self._passing([], "lawful")), self.total)
+        return step_rows(self.schema, lambda: given_rows(next(self._passing([], "lawful"))), self.total)
 
     def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns."""

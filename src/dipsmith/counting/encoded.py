@@ -78,7 +78,7 @@ class EncodedRows:
     ) -> None:
         self.schema = schema
         self._source = HandedOver.of(source, schema.columns)
-        self._key = secrets.token_bytes(32) if key is None else key
+        self.key = secrets.token_bytes(32) if key is None else key
         self._progress = progress
         self._blocks: list[_Block] | None = None
         self._kinds: Ints | None = None
@@ -151,7 +151,7 @@ class EncodedRows:
         columns = [n for n in schema.names if n in deciding or n in names] or list(schema.names[:1])
         dropped = None
         if schema.unit.column is not None:
-            dropped = beyond_max_rows(self._source.batches, schema, self._key, self._kinds)
+            dropped = beyond_max_rows(self._source.batches, schema, self.key, self._kinds)
         blocks: list[_Block] = []
         cache = _Cache(self._room, columns)
         start = 0

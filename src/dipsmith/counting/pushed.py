@@ -144,6 +144,10 @@ class PushedRows:
             raise UnsupportedError(STAYS)
         return self.read().steps()
 
+    def thinned(self, most: int) -> Rows:
+        """Only steps are thinned, and these are not in the engine."""
+        raise UnsupportedError(STAYS)
+
     def coarsened(self, level: int) -> Rows:
         """The same rows with larger places, grouped by the engine and then by the larger place."""
         from dipsmith.counting.places import CoarseGrouping

@@ -2,7 +2,7 @@
 
 Rows are brought together by unit, which needs the codes of all of them at once: about two bytes a value. They are read
 when the first table is counted, not before. Of steps, in turn, `steps` are entries: one line
-for every unit.
+for every unit; `thinned` are some steps of every unit, which know the period before as all of them do.
 
 What counts is decided as for rows (`counting.count`): at most `max_rows` rows of a unit, none that breaks a rule. Of
 several rows of a unit in one period the first in the order of their codes counts. All of this is a function of the
@@ -15,22 +15,42 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools
 from dipsmith.counting.count import BatchRows, DerivedRows, Rows, linked_rows
 from dipsmith.counting.tally import fused
+from dipsmith.counting.units import hash_units
 from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Codes, Schema
-from dipsmith.schema.steps import entries_of, entry_schema, step_schema, steps_of
+from dipsmith.schema.steps import ARRIVAL, FIRST, entries_of, entry_schema, step_schema, steps_of
+
+Hashes = NDArray[np.uint64]
 
 
 class StepRows(DerivedRows):
     """The steps of a panel."""
 
-    def __init__(self, panel: Schema, read: Callable[[], Codes], total: Callable[[], int]) -> None:
+    def __init__(self, panel: Schema, read: Callable[[], tuple[Codes, Hashes]], total: Callable[[], int]) -> None:
         steps = step_schema(panel)
-        super().__init__(steps, lambda: _steps(read(), panel, steps), total)
-        self._panel = panel
+        super().__init__(steps, self._arrange, total)
+        self._panel, self._read = panel, read
+
+    def _arrange(self) -> Codes:
+        steps, self._hashes = _steps(*self._read(), self._panel, self.schema)
+        return steps
+
+    def thinned(self, most: int) -> Rows:
+        """At most so many steps of each unit; how many these are together is private under every relation."""
+        if most >= self.schema.unit.max_rows:
+            return self
+        schema = replace(self.schema, unit=replace(self.schema.unit, max_rows=most))
+        return DerivedRows(schema, lambda: replace(self._some(most), schema=schema), lambda: None)
+
+    def _some(self, most: int) -> Codes:
+        steps = self.held
+        return steps.take(drawn_steps(steps[ARRIVAL] == FIRST, self._hashes, steps[str(self._panel.unit.order)], most))
 
     def steps(self) -> Rows:
         """The entries of the units, one line each; how many there are is private under every relation."""
@@ -38,8 +58,8 @@ class StepRows(DerivedRows):
         return DerivedRows(entries, lambda: Codes.of(entries, entries_of(self.held, panel)), lambda: None)
 
 
-def step_rows(schema: Schema, read: Callable[[], Codes], total: Callable[[], int]) -> StepRows:
-    """The steps of a panel; `read` gives its rows, with their units, `total` their number, lawful or not."""
+def step_rows(schema: Schema, read: Callable[[], tuple[Codes, Hashes]], total: Callable[[], int]) -> StepRows:
+    """The steps of a panel; `read` gives its rows, with their units and hashes of these, `total` their number, lawful or not."""
     if schema.members is not None:
         raise UnsupportedError("households are made from two tables, and the table of their members is not here")
     if schema.unit.order is None:
@@ -50,18 +70,48 @@ def step_rows(schema: Schema, read: Callable[[], Codes], total: Callable[[], int
     return StepRows(schema, read, total)
 
 
-def numbered_rows(rows: BatchRows) -> Codes:
-    """The rows that count, whose units are numbered."""
+def numbered_rows(rows: BatchRows, key: bytes) -> tuple[Codes, Hashes]:
+    """The rows that count, whose units are numbered; and the keyed hash of each row's unit."""
     codes, texts = linked_rows(rows)
     chunks = texts.dictionary_encode().unify_dictionaries().chunks
     units = [chunk.indices.to_numpy(zero_copy_only=False).astype(np.int64) for chunk in chunks]
-    return replace(codes, units=np.concatenate([np.zeros(0, dtype=np.int64), *units]))
+    named = pa.concat_arrays([chunk.dictionary for chunk in chunks[:1]] or [pa.array([], pa.large_string())])
+    numbers = np.concatenate([np.zeros(0, dtype=np.int64), *units])
+    return replace(codes, units=numbers), hash_units(named, key)[numbers]
 
 
-def _steps(rows: Codes, panel: Schema, schema: Schema) -> Codes:
-    """The steps of rows: sorted by unit and period, one row of a unit in each period."""
-    order = str(panel.unit.order)
+def given_rows(rows: Codes) -> tuple[Codes, Hashes]:
+    """Codes whose units have numbers already, which stand for their names; without units every row is one."""
     units = np.arange(len(rows)) if rows.units is None else rows.units
+    return replace(rows, units=units), units.astype(np.uint64)
+
+
+def drawn_steps(starts: Bools, hashes: Hashes, periods: NDArray[np.integer], most: int) -> Bools:
+    """Which steps are drawn: of each unit at most so many, those that its hash and the period put first.
+
+    `starts` marks the first step of each unit. Every draw of as many of a unit's periods is about as likely as any other.
+
+    >>> starts, own = np.array([True, False, False, True]), np.array([7, 7, 7, 8], dtype=np.uint64)
+    >>> drawn_steps(starts, own, np.array([0, 1, 2, 1]), most=2).sum()
+    np.int64(3)
+    """
+    x = hashes ^ ((periods.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+    # the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    unit = np.cumsum(starts)
+    by = np.lexsort([x ^ (x >> np.uint64(31)), unit])
+    first = np.flatnonzero(starts)
+    rank = np.empty(len(starts), dtype=np.int64)
+    rank[by] = np.arange(len(starts)) - first[unit[by] - 1]
+    return np.asarray(rank < most)
+
+
+def _steps(rows: Codes, hashes: Hashes, panel: Schema, schema: Schema) -> tuple[Codes, Hashes]:
+    """The steps of rows, sorted by unit and period, one row of a unit in each period; and the hash of each step's unit."""
+    order = str(panel.unit.order)
+    assert rows.units is not None
+    units = rows.units
     others = [name for name in panel.names if name != order]
     by = np.lexsort([*reversed(fused(rows, others)), rows[order], units])
     rows, units = rows.take(by), units[by]
@@ -69,4 +119,4 @@ def _steps(rows: Codes, panel: Schema, schema: Schema) -> Codes:
     first[1:] = (units[1:] != units[:-1]) | (rows[order][1:] != rows[order][:-1])
     rows, units = rows.take(first), units[first]
     columns: dict[str, NDArray[np.integer]] = steps_of(rows, units, panel)
-    return Codes.of(schema, columns, len(rows))
+    return Codes.of(schema, columns, len(rows)), hashes[by][first]

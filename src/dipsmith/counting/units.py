@@ -180,6 +180,11 @@ def _text_hashes(spelled: Sequence[pa.Array], rows: int, key: bytes) -> NDArray[
     return hashes
 
 
+def hash_units(text: pa.Array, key: bytes) -> NDArray[np.uint64]:
+    """A keyed hash of each unit, by which its steps are drawn."""
+    return _text_hashes([text], len(text), hashlib.sha256(b"steps" + key).digest())
+
+
 def unit_text(column: pa.Array) -> pa.Array:
     """Spell unit values as text, the same for a number and for its digits; missing is empty text.
 

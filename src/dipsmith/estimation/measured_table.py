@@ -116,6 +116,11 @@ class MeasuredTable:
         return {n: Condition((label,), everywhere) for n, label in self.within} | self.demands(places)
 
     @property
+    def counts_some_rows(self) -> bool:
+        """Whether only rows are counted that no released column tells apart, such as some steps of each unit."""
+        return len(labels_of_block(self.block)) != len(self.within)
+
+    @property
     def size(self) -> int:
         """Number of cells, released or not."""
         return prod(self.shape)

@@ -123,8 +123,8 @@ class Curator:
     @property
     def rows(self) -> int | None:
         """The public number of rows (the true one, whatever was given), else the given one, else None."""
+        public = self.relation == "label" or (self.relation == "replace" and self.max_rows == 1)
         with self._witness.answering(self, "rows"):
-            public = self.relation == "label" or (self.relation == "replace" and self.max_rows == 1)
             number = self._rows.total() if public else self._given_rows
             return self._witness.shown(self, "rows", number)
 
@@ -297,32 +297,28 @@ class Curator:
 
     def nested(self, budget: Budget, name: str = "") -> Curator:
         """A child that holds part of this curator's budget."""
-        self._purse.take(budget)
-        return self._child(self._rows, budget, self.relation, path_inside(self.block, name), self.moving)
+        return self._seeing(self._rows, budget, path_inside(self.block, name))
 
     def widened(self, budget: Budget, name: str, added: Sequence[Attribute], columns: Codings) -> Curator:
-        """A child that holds part of the budget and sees more public columns: codes of every row, in the rows' order.
-
-        Privacy
-        -------
-        `label` only. The added columns must be functions of the public ones; so groups and weights made of them are public.
-        """
+        """A child that sees more public columns, functions of the public ones (`label` only): codes of rows, in their order."""
         require_public(self.schema, self.relation, (), "widened")
         schema = replace(self.schema, attributes=(*self.schema.attributes, *(a.with_role("public") for a in added)))
-        self._purse.take(budget)
         with self._witness.answering(self, "public rows"):
             wider = self._rows.widened(schema, columns)
-        return self._child(wider, budget, self.relation, path_inside(self.block, name), self.moving)
+        return self._seeing(wider, budget, path_inside(self.block, name))
 
     def steps(self, budget: Budget) -> Curator:
         """A child that sees steps of a panel, of steps the entries, or lines of households (``docs/proofs/panel.md``)."""
-        self._purse.take(budget)
-        return self._child(self._rows.steps(), budget, self.relation, self.block, self.moving)
+        return self._seeing(self._rows.steps(), budget, self.block)
+
+    def thinned(self, budget: Budget, most: int) -> Curator:
+        """A child that sees at most `most` steps of each unit, and answers at that sensitivity (``docs/proofs/panel.md``)."""
+        some = block_of(self.block, "steps of a unit", f"at most {most}")
+        return self._seeing(self._rows.thinned(most), budget, some if most < self.max_rows else self.block)
 
     def coarsened(self, budget: Budget, level: int) -> Curator:
         """A child that sees larger places, a public function of each row's own: sensitivities are those of rows."""
-        self._purse.take(budget)
-        return self._child(self._rows.coarsened(level), budget, self.relation, self.block, self.moving)
+        return self._seeing(self._rows.coarsened(level), budget, self.block)
 
     def partition(self, attribute: str, budget: Budget) -> list[Curator]:
         """One child per code of `attribute`, each seeing only that block; together they cost `budget`.
@@ -357,6 +353,10 @@ class Curator:
         self._stream.observed("run", None)
         own = Accountant(budget, self.relation)
         return self._child(self._rows, budget, self.relation, self.block, self.moving, own)
+
+    def _seeing(self, rows: Rows, budget: Budget, block: str) -> Curator:
+        self._purse.take(budget)
+        return self._child(rows, budget, self.relation, block, self.moving)
 
     def _child(
         self, rows: Rows, budget: Budget, relation: str, block: str, moving: bool, own: Journal | None = None

@@ -25,7 +25,6 @@ import numpy as np
 from dipsmith.arrays import Floats
 from dipsmith.counting.tally import count
 from dipsmith.estimation.measured_table import MeasuredTable
-from dipsmith.privacy.events import labels_of_block
 from dipsmith.report.explorer import explorer_page
 from dipsmith.schema import Attribute, Marginal, Schema
 from dipsmith.synthesis.answers import public_rows
@@ -285,8 +284,7 @@ def _answers(measured: Sequence[MeasuredTable], schema: Schema) -> list[Answers]
     same: dict[tuple[Names, Names, int], dict[Any, list[tuple[int, MeasuredTable]]]] = defaultdict(dict)
     for number, table in enumerate(measured, start=1):
         columns, labels = _columns(table, schema)
-        hidden = len(labels_of_block(table.block)) != len(table.within)  # a part of the rows that has no released name
-        if columns is None or hidden or table.threshold is not None:
+        if columns is None or table.counts_some_rows or table.threshold is not None:
             continue
         sanitised = table.block.split("/")[0] if table.block.startswith("set ") else ""
         found = same[tuple(dict(table.within)), columns, labels]

@@ -162,6 +162,8 @@ class Holdings:
         same: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]], list[MeasuredTable]] = defaultdict(list)
         grown: dict[frozenset[str], list[MeasuredTable]] = defaultdict(list)
         for table in tables:
+            if table.counts_some_rows:
+                continue
             if table.kind == "cross-table":
                 # of equal shape too: one beside what was the period before is another table than the column by itself
                 same[tuple(dict(table.within)), table.attributes, table.shape].append(table)

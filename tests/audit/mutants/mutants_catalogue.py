@@ -979,6 +979,27 @@ MUTANTS = (
         f"{PANELS}::test_how_many_units_there_are_is_not_told_for_free",
     ),
     one(
+        "a step more of each unit than is paid for",
+        "counting/steps.py",
+        "    return np.asarray(rank < most)\n",
+        "    return np.asarray(rank <= most)\n",
+        f"{PANELS}::test_whoever_joins_changes_every_table_by_at_most_max_rows_and_entries_by_one",
+    ),
+    one(
+        "which steps of a unit count depends on the units before it",
+        "counting/steps.py",
+        "    by = np.lexsort([x ^ (x >> np.uint64(31)), unit])\n",
+        "    by = np.lexsort([(x ^ (x >> np.uint64(31))) * unit.astype(np.uint64), unit])\n",
+        f"{PANELS}::test_whoever_joins_changes_every_table_by_at_most_max_rows_and_entries_by_one",
+    ),
+    one(
+        "the number of steps that count for free",
+        "counting/steps.py",
+        "replace(self._some(most), schema=schema), lambda: None)\n",
+        "replace(self._some(most), schema=schema), lambda: len(self._some(most)))\n",
+        f"{PANELS}::test_some_steps_know_the_period_before_and_none_is_drawn_more_often",
+    ),
+    one(
         "lawful rows of a panel as the public number of rows",
         "counting/count.py",
         "        return self._total()\n",

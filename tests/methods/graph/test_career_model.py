@@ -8,9 +8,11 @@ import pytest
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.count import BatchRows, HeldRows
-from dipsmith.counting.steps import step_rows
+from dipsmith.counting.steps import given_rows, step_rows
+from dipsmith.errors import UsageError
 from dipsmith.methods.graph.aim import AIM
-from dipsmith.methods.graph.careers import CareerModel
+from dipsmith.methods.graph.careers import CareerModel, most_steps
+from dipsmith.methods.graph.model import GraphModel
 from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
@@ -71,7 +73,7 @@ def fitted(codes, budget, seed=3, method=None, observer=None):
 
 
 def steps_of_rows(codes):
-    return step_rows(codes.schema, lambda: codes, lambda: len(codes)).held
+    return step_rows(codes.schema, lambda: given_rows(codes), lambda: len(codes)).held
 
 
 def distance(first, second, names):
@@ -119,20 +121,28 @@ def test_a_model_is_read_back_and_draws_the_same(exact):
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("budget", [PureDP(1), ZCDP("0.1")], ids=str)
 def test_a_whole_career_is_protected_and_the_budget_spent(relation, budget):
-    codes = careers(panel(relation, max_rows=3), 300)
-    _, events = fitted(codes, budget)
+    schema = panel(relation, max_rows=4)
+    _, events = fitted(careers(schema, 300), budget)
     from dipsmith.privacy.accountant import total
 
     assert 0.99 * budget.units <= total(events, budget.currency, relation) <= budget.units
     asked = [e for e in events if isinstance(e, Measured | Chosen)]
-    times = 2 if relation == "replace" else 1
-    steps = next(i for i, e in enumerate(asked) if isinstance(e, Measured) and "(arrival)" in e.cells)
-    steps = max(i for i in range(steps) if asked[i].sensitivity <= times) + 1
-    # What is asked of entries moves by one line of a unit; of steps, from their first column on, by three rows.
-    assert {e.sensitivity for e in asked[:steps]} == {times}
-    squared = {9 * times} if isinstance(budget, ZCDP) else set()
-    assert {e.sensitivity for e in asked[steps:]} == {3 * times} | squared
-    names = {part for e in asked[:steps] if isinstance(e, Measured) for part in e.cells.split(" × ")}
+    times, most = 2 if relation == "replace" else 1, most_steps(schema, budget)
+    assert 1 < most < 4
+    some = [e for e in asked if e.block == f"steps of a unit=at most {most}"]
+    entries = [e for e in asked if e.block == "" and (isinstance(e, Chosen) or "(arrival)" not in e.cells)]
+    (flows,) = (e for e in asked if e not in some and e not in entries)
+
+    def squared(rows):
+        return rows**2 if isinstance(budget, ZCDP) else rows
+
+    # What is asked of entries moves by one line of a unit, the flows by four rows, all else by the steps that count.
+    assert {e.sensitivity for e in entries} == {times}
+    assert flows.cells == "year × (arrival)"
+    assert flows.sensitivity == squared(4) * times
+    assert {e.sensitivity for e in some if isinstance(e, Measured)} == {squared(most) * times}
+    assert {e.sensitivity for e in some if isinstance(e, Chosen)} == {most * times}
+    names = {part for e in entries if isinstance(e, Measured) for part in e.cells.split(" × ")}
     assert all(name.endswith(" (first)") or name in ("(last period)", "(gaps)") for name in names)
 
 
@@ -169,6 +179,18 @@ def test_whoever_could_go_on_only_against_a_rule_leaves():
     made = model.sample(2_000, seed=1)
     assert made.lawful().all()
     assert (made["year"] == 3).any()
+
+
+def test_careers_without_a_lawful_row_are_refused_in_words(exact, monkeypatch):
+    def nothing(self, known, rows, random):
+        drawn, lawful = complete(self, known, rows, random)
+        return drawn, np.zeros_like(lawful)
+
+    complete = GraphModel.complete
+    monkeypatch.setattr(GraphModel, "complete", nothing)
+    monkeypatch.setattr("dipsmith.methods.graph.careers.BARREN", 100)
+    with pytest.raises(UsageError, match=r"none has a row that the rules allow.*max_cells"):
+        exact[1].sample(5, seed=1)
 
 
 @pytest.mark.parametrize("held", [True, False])

@@ -40,15 +40,8 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from dipsmith.estimation.parameters import as_groups, require_least, require_one_of, require_shares
+from dipsmith.methods.graph import careers
 from dipsmith.methods.graph.candidates import fitting_candidates, workload_weights
-from dipsmith.methods.graph.careers import (
-    TERMS_SHARE,
-    CareerModel,
-    entry_tables,
-    split_entries,
-    step_pairs,
-    transitions,
-)
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import Evidence, join_repeats
 from dipsmith.methods.graph.households import HouseholdModel, compositions, line_pairs
@@ -128,9 +121,9 @@ class AIM:
     name: ClassVar[str] = "aim"
     summary: ClassVar[str] = "Chooses marginals in rounds, by what the model still gets wrong; repays a larger budget."
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
-    models: ClassVar[tuple[type[GraphModel | CareerModel | HouseholdModel | PlaceModel], ...]] = (
+    models: ClassVar[tuple[type[GraphModel | careers.CareerModel | HouseholdModel | PlaceModel], ...]] = (
         GraphModel,
-        CareerModel,
+        careers.CareerModel,
         HouseholdModel,
         PlaceModel,
     )
@@ -157,7 +150,7 @@ class AIM:
         """The same method, with the tables that these analyses need measured before anything is chosen."""
         return replace(self, planned=sets_for(analyses, schema, self.max_cells, self.planned))
 
-    def fit(self, curator: Curator) -> GraphModel | CareerModel | HouseholdModel | PlaceModel:
+    def fit(self, curator: Curator) -> GraphModel | careers.CareerModel | HouseholdModel | PlaceModel:
         """Measure columns; then choose, measure and fit until the budget is spent. Of a panel: of its steps."""
         require_relation(self, curator.relation)
         schema = curator.schema
@@ -169,22 +162,29 @@ class AIM:
         derived, of_steps = curator.steps(curator.budget), self._of_steps(schema)
         if schema.members is not None:
             return HouseholdModel(schema, of_steps._fit_rows(derived))
-        for_entries, for_steps = split_entries(curator.budget)
+        for_entries, for_flows, for_steps = careers.split_career(curator.budget)
         entries = self._of_entries(schema)._fit_rows(derived.steps(for_entries))
-        return CareerModel(schema, of_steps._fit_rows(derived.nested(for_steps)), entries)
+        flows = careers.measure_flows(derived.nested(for_flows), schema)
+        some = derived.thinned(for_steps, careers.most_steps(schema, curator.budget))
+        steps = of_steps._fit_rows(some, told=careers.told_columns(schema, self.max_cells))
+        return careers.CareerModel(schema, steps, entries, flows)
 
     def _of_entries(self, schema: Schema) -> Self:
         """The same method for the entries of a panel."""
-        planned = (*entry_tables(schema), *(tuple(map(entering, names)) for names in self.planned))
+        planned = (*careers.entry_tables(schema), *(tuple(map(entering, names)) for names in self.planned))
         workload = None if self.workload is None else [tuple(map(entering, names)) for names in self.workload]
-        return replace(self, planned=planned, workload=workload, planned_share=TERMS_SHARE)
+        return replace(self, planned=planned, workload=workload, planned_share=careers.TERMS_SHARE)
 
     def _of_steps(self, schema: Schema) -> Self:
         """The same method for the steps of a panel, or for the lines of households."""
         households = schema.members is not None
-        planned = (*(compositions if households else transitions)(schema), *self.planned)
-        workload = (line_pairs if households else step_pairs)(schema)
-        return replace(self, planned=planned, workload=workload if self.workload is None else self.workload)
+        planned = (*(compositions if households else careers.transitions)(schema), *self.planned)
+        workload = (
+            (line_pairs if households else careers.step_pairs)(schema) if self.workload is None else self.workload
+        )
+        one_way = self.one_way if households else careers.STEP_COLUMNS
+        share = self.planned_share if households else careers.MOVES_SHARE
+        return replace(self, planned=planned, workload=workload, one_way=one_way, planned_share=share)
 
     def _fit_places(self, curator: Curator) -> PlaceModel:
         schema = curator.schema
@@ -210,8 +210,9 @@ class AIM:
         return replace(self, planned=[p for p in self.planned if place not in p], workload=workload)
 
     def _fit_rows(
-        self, curator: Curator, known: Sequence[Evidence] = (), rows_known: float | None = None
+        self, curator: Curator, known: Sequence[Evidence] = (), rows: float | None = None, told: Collection[str] = ()
     ) -> GraphModel:
+        """Fit a model; columns of which evidence is `known`, or that planned tables tell, are not measured by themselves."""
         schema, asked = curator.schema, len(curator.answers)
         shares = split_prior(self.prior, schema, curator.budget)
         budget = shares.rest
@@ -222,8 +223,8 @@ class AIM:
         if for_rounds is not None and sum(map(schema.size, weights)) <= PREFETCHED:
             later = larger_sets(schema, LARGEST) if self._looks_wide else []
             curator.prefetch(Marginal.of(schema, c) for c in (*weights, *later))
-        columns = measure_columns(curator, for_columns, {n for e in known for n in e.attributes})
-        evidence, total = [*columns.evidence, *known], columns.total if rows_known is None else rows_known
+        columns = measure_columns(curator, for_columns, {*told, *(n for e in known for n in e.attributes)})
+        evidence, total = [*columns.evidence, *known], columns.total if rows is None else rows
         start = Start(evidence, [], [])
         if self.prior is not None and shares.choice is not None:
             public = PublicModel.of(self.prior.codes, schema, self.max_cells)
@@ -287,10 +288,12 @@ class AIM:
         if schema.members is not None:
             return as_columns(schema, self._of_steps(schema).plan(line_schema(schema), budget, public))
         if schema.unit.order is not None:
-            for_entries, for_steps = split_entries(budget)
+            for_entries, for_flows, for_steps = careers.split_career(budget)
             entries = self._of_entries(schema).plan(entry_schema(schema), for_entries, PublicFacts())
-            steps = self._of_steps(schema).plan(step_schema(schema), for_steps, public)
-            return as_columns(schema, [*entries, *steps])
+            flows = plan_tables(step_schema(schema), [careers.flow_table(schema).attributes], for_flows)
+            some, told = careers.thinned_schema(schema, budget), careers.told_columns(schema, self.max_cells)
+            steps = self._of_steps(schema)._plan_rows(some, for_steps, public, told)
+            return as_columns(schema, [*entries, *flows, *steps])
         return self._plan_rows(schema, budget, public)
 
     def _plan_rows(

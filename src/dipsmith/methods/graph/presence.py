@@ -17,6 +17,29 @@ from dipsmith.schema import Codes, Schema
 from dipsmith.schema.steps import BROKEN, END, GAPS, band_width, entering
 
 
+def shrunk_shares(counts: Floats, of: Floats, variance: float) -> Floats:
+    """Shares of noisy counts, as far as noise hides them moved to the share of all of them together.
+
+    Which part of their spread is noise is known; the rest is what shares differ by (James and Stein, Proc. Fourth Berkeley
+    Symposium 1, 1961).
+
+    >>> shrunk_shares(np.array([50.0, 150.0]), np.array([200.0, 200.0]), variance=0.0).tolist()
+    [0.25, 0.75]
+    >>> shrunk_shares(np.array([50.0, 150.0]), np.array([200.0, 200.0]), variance=1e6).tolist()
+    [0.5, 0.5]
+    """
+    known = of >= 1.0
+    if not known.any():
+        return np.zeros(len(of))
+    whole = float(np.clip(counts[known].sum() / of[known].sum(), 0.0, 1.0))
+    noise = np.where(known, variance / np.maximum(of, 1.0) ** 2, 0.0)
+    far = np.where(known, counts / np.maximum(of, 1.0) - whole, 0.0)
+    # Each period counts as much as noise lets it tell.
+    trust = np.where(known, 1.0, 0.0) / np.maximum(noise, 1e-12)
+    differ = max(0.0, float((trust * (far**2 - noise)).sum() / trust.sum()))
+    return np.asarray(np.clip(whole + far * differ / np.maximum(differ + noise, 1e-300), 0.0, 1.0))
+
+
 def draw_presence(entries: Codes, schema: Schema, away: Floats, returns: Floats, random: Generator) -> Bools:
     """In which periods each unit is there, units × periods, by when it enters, leaves and whether it is away in between.
 
