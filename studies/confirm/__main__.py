@@ -1,7 +1,8 @@
-"""Make docs/studies/confirm.md."""
+"""Make docs/studies/confirm.md: `python -m studies.confirm`, two minutes of processor time."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -69,6 +70,7 @@ def page(cells: list[Cell], claims: list[AskedClaim]) -> str:
 
 def main() -> None:
     """Simulate, ask, write."""
+    argparse.ArgumentParser(prog="python -m studies.confirm", description=__doc__).parse_args()
     cells = list(simulate_all())
     with tempfile.TemporaryDirectory() as folder:
         claims = []

@@ -7,6 +7,7 @@ release is made again; two minutes of processor time.
 
 from __future__ import annotations
 
+import argparse
 import csv
 from dataclasses import fields
 from pathlib import Path
@@ -21,6 +22,7 @@ RESULTS = Path(__file__).parent / "results.csv"
 
 
 def main() -> None:
+    argparse.ArgumentParser(prog="python -m studies.rdt_panels", description=__doc__).parse_args()
     made: dict[str, tuple[SideBySide, tuple[float, float]]] = {}
 
     def of(setting: Setting) -> tuple[SideBySide, tuple[float, float]]:
