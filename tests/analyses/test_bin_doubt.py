@@ -1,14 +1,18 @@
 """What bins and open ends may do to a coefficient: intervals that hold the raw value's, or a sentence."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import dipsmith as ds
-from dipsmith.analyses.bin_doubt import BinnedNumber, binned_numbers
+from dipsmith.analyses import direct
+from dipsmith.analyses.bin_doubt import BinnedNumber, ColumnDoubt, binned_numbers
 from dipsmith.analyses.pairs import estimate_from_tables
 from dipsmith.codec.encode import Encoder
-from dipsmith.errors import NotCarried
+from dipsmith.errors import NotCarried, UncheckedSupport, UsageError
 from dipsmith.planning.smears import smears
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.measurement import Measurement
@@ -93,6 +97,46 @@ def test_narrow_bins_widen_intervals_by_no_less_than_they_move_estimates():
     assert "wider for what bins and open ends of y and x may do to values" in found.notes[-1]
 
 
+def test_no_response_within_its_bins_gets_beyond_the_plain_bound(monkeypatch):
+    """Random responses in wide bins, and the worst of all: least squares of none is off by more than the largest doubt."""
+    layout, table = schema({**SINGLE, "bins": {"width": 40}}, AGES), people(3, 600)
+    seen = {}
+
+    def spy(names, errors, doubts):
+        seen.update(dict(zip(names, doubts[0].width, strict=True)))
+        return np.ones(len(names)), (), None
+
+    monkeypatch.setattr(direct, "widening", spy)
+    monkeypatch.setattr(ColumnDoubt, "capped", lambda d, by: replace(d, width=d.reach * by))
+    found = told(layout, table=table)
+    g, x, y = (table[n].to_numpy(zero_copy_only=False) for n in ("g", "x", "y"))
+    B = np.column_stack([np.ones(len(y)), g == "a", x]).astype(float)
+    middle = y // 40 * 40 + 19.5
+    at_middles = np.linalg.lstsq(B, middle, rcond=None)[0]
+    assert [c.estimate for c in found.coefficients] == pytest.approx(at_middles)
+    W = np.linalg.pinv(B)
+    random, most = np.random.default_rng(0), np.array([seen[c.name] for c in found.coefficients])
+    for position in (*(W > 0), *(random.random(len(y)) ** random.uniform(0.2, 5) for _ in range(200))):
+        off = np.abs(W @ (y // 40 * 40 + 39 * position) - at_middles)
+        assert (off <= most * (1 + 1e-9)).all()
+    assert (most < 1.4 * np.abs(W) @ np.full(len(y), 19.5)).all()
+
+
+def test_harmless_bins_of_a_response_are_not_refused():
+    """An effect of a hundred standard errors: the share of variance within bins of 4 does not multiply it."""
+    random = np.random.default_rng(5)
+    x = random.integers(0, 99, N)
+    table = pa.table(
+        {"y": np.round(50 + 3 * x + random.normal(0, 15, N)).astype(int), "x": x, "g": ["a", "b"] * (N // 2)}
+    )
+    layout = schema({"minimum": 0, "maximum": 499, "bins": {"width": 4}}, AGES)
+    found, own = told(layout, table=table), ds.fit(table, "y ~ g + x", reference={"g": "b"})
+    assert found.refusal is None
+    assert own["x"].value / own["x"].std_error > 100
+    assert abs(found["x"].estimate - own["x"].value) < 0.3 * own["x"].std_error
+    assert found["x"].doubt < 0.5 * own["x"].std_error
+
+
 def test_rows_in_an_open_end_bin_refuse_and_an_empty_one_does_not():
     cut = {"minimum": 0, "maximum": 60, "open": "high"}
     found = told(schema(cut, AGES))
@@ -135,6 +179,45 @@ def test_fit_and_supports_decide_alike(planned):
     assert made.supports("y ~ g + x").level == "not carried"
     assert "state the bounds of y" in made.supports("y ~ g + x").ask
     assert np.isfinite(ds.fit(made, "y ~ g + x", allow_unsupported=True)["x"].value)
+
+
+def test_fit_and_supports_agree_where_the_doubt_is_about_a_standard_error():
+    """Bins of 2 to 25: some are answered and some refused, by both."""
+    answered = []
+    for width in (2, 4, 5, 10, 20, 25):
+        made = release(schema(SINGLE, {**AGES, "bins": {"width": width}}), ds.Marginals([["x", "g"]]))
+        answered.append(made.supports("x ~ g").level != "not carried")
+        if answered[-1]:
+            assert np.isfinite(ds.fit(made, "x ~ g")["g[T.a]"].std_error)
+        else:
+            with pytest.raises(NotCarried, match="known in bins"):
+                ds.fit(made, "x ~ g")
+    assert True in answered
+    assert False in answered
+
+
+def test_an_estimate_of_ones_own_says_which_columns_are_in_bins():
+    made = release(schema({**SINGLE, "bins": {"width": 5}}, AGES), ds.Marginals([["x", "g"], ["y", "g"]]))
+
+    def mean(table):
+        y = table["y"].to_numpy()
+        return y.mean(), y.var() / len(y)
+
+    with pytest.warns(UncheckedSupport, match="^y is a number known in bins, and the interval does not allow"):
+        found = ds.noise_aware(made, mean, columns=["y", "g"], replicates=10, seed=1)
+    assert found.notes[-1].startswith("y is a number known in bins")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ds.noise_aware(made, lambda t: (float(np.mean(t["x"].to_numpy())), 0.01), columns=["x"], replicates=10, seed=1)
+
+
+@pytest.mark.parametrize("formula", ["y ~ log(g)", "log(g) ~ x", "y ~ x + I(g*2)"])
+def test_a_function_of_a_category_is_a_wrong_formula_whatever_is_carried(formula):
+    made = release(schema(SINGLE, {**AGES, "bins": {"width": 50}}), ds.Marginals([["x", "g"]]))
+    for ask in (made.supports, lambda f: ds.fit(made, f), lambda f: ds.fit(people(), f)):
+        with pytest.raises(UsageError, match="'g' cannot be evaluated here") as refused:
+            ask(formula)
+        assert not isinstance(refused.value, NotCarried)
 
 
 def test_the_mechanism_run_again_allows_for_bins_too():

@@ -67,6 +67,7 @@ def test_the_variance_of_noise_is_the_known_one():
     assert found.estimate[0] == share_of_women(release.tables[0])[0]
 
 
+@pytest.mark.filterwarnings("ignore:x is a number known in bins")
 @pytest.mark.parametrize(
     ("name", "relation"),
     [(name, relation) for name, method in METHODS.items() for relation in method.relations],

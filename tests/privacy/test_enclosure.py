@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dipsmith.privacy.enclosure import _exp_floats, exp_bounds, flip, flips
+from dipsmith.privacy.enclosure import _exp_floats, exp_bounds, exp_powers, flip, flips
 from dipsmith.privacy.randomness import Stream
 
 
@@ -47,6 +47,23 @@ def test_bounds_enclose_exp(x: Fraction, bits: int):
     assert low <= true
     assert high >= true + (x > 0)
     assert high - low <= 2
+
+
+@settings(deadline=None, max_examples=25)
+@given(rate=st.fractions(min_value=Fraction(1, 10**9), max_value=20, max_denominator=10**12), bits=st.integers(1, 200))
+def test_bounds_of_powers_enclose_them(rate: Fraction, bits: int):
+    most = 60
+    for j, (low, high) in enumerate(exp_powers(rate, most, bits)):
+        true = digits_of_exp(j * rate, bits)
+        assert low <= true
+        assert high >= true + (j > 0)
+        assert high - low <= 2
+
+
+def test_bounds_of_many_powers_stay_narrow():
+    """As many as the table of a leading digit has."""
+    far = exp_powers(Fraction(1, 40), 832, 96)[-1]
+    assert far[0] <= digits_of_exp(Fraction(832, 40), 96) < far[1] <= far[0] + 2
 
 
 @pytest.mark.parametrize("x", [Fraction(10**9), Fraction(10**30), Fraction(1, 10**30), Fraction(1, 2**70)])

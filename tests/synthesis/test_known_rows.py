@@ -126,6 +126,7 @@ def test_a_number_given_to_an_earlier_version_was_taken_as_known():
     assert Card.from_json(json.dumps(facts)).known_rows == PEOPLE
 
 
+@pytest.mark.filterwarnings("ignore:age is a number known in bins")
 def test_intervals_stand_for_the_people_and_not_for_the_rows_drawn():
     """Drawn tenfold, an estimate is no surer than the people behind it leave it."""
 

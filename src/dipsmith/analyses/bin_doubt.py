@@ -7,13 +7,16 @@ the same equations again, column by column of numbers:
 * every bin's mean at its upper end together (bins of unequal width do not shift alike);
 * every bin's mean by chance on either side: twice the standard deviation, were each mean anywhere in its bin;
 * what values that differ within a bin take off a slope: of a term, half of every bin's rows a standard deviation above its
-  middle and half below; of the response, the share ρ of its unexplained variance that lies within bins;
+  middle and half below; of a function of the response's column, the share ρ of its unexplained variance that lies within bins
+  (of the response itself nothing: errors of a response move no slope unless they go with a term);
 * where an end is open, the mean of its bin one whole range beyond the bound: what a tail as heavy as Pareto's with exponent
   2 has. An end bin that the noisy tables find empty moves nothing; with more than a hundredth of the rows it refuses.
 
-The root of the sum of their squares is the doubt of a coefficient: nothing makes them all point one way. A doubt of more than one standard error of any slope refuses the whole answer, with the
-column to ask the steward about; a smaller one is added to both ends of the interval. Proof and limits:
-``docs/proofs/inference.md``. Bins of one value have no doubt; columns used as categories, or released as they stand, none either.
+The root of the sum of their squares is the doubt of a coefficient: nothing makes them all point one way. What the width of a
+response's bins does is never more than the farthest that any values within them could move least squares. A doubt of more than one
+standard error of any slope refuses the whole answer, with the column to ask the steward about; a smaller one is added to both
+ends of the interval. Proof and limits: ``docs/proofs/inference.md``. Bins of one value have no doubt; columns used as
+categories, or released as they stand, none either.
 
 Privacy
 -------
@@ -23,7 +26,7 @@ Reads noisy tables, synthetic rows and the schema: post-processing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
@@ -95,10 +98,12 @@ class BinnedNumber:
         below = min(reach, domain.minimum / unit) if domain.minimum > 0 and domain.scale in AMOUNTS else reach
         return cls(attribute.name, midpoints(domain) / unit, half, below, reach, domain.open)
 
-    def doubt(self, solve: Solver, at_middles: Floats, counts: Floats, unexplained: float | None) -> ColumnDoubt:
-        """How far each coefficient may be off because of this column.
+    def doubt(
+        self, solve: Solver, at_middles: Floats, counts: Floats, unexplained: float | None, *, response: bool = False
+    ) -> ColumnDoubt:
+        """How far each coefficient may be off because of this column, which may be the response itself.
 
-        `counts` are rows by bin; `unexplained` is, of the response, the share of its variance that the regression leaves.
+        `counts` are rows by bin; `unexplained` is the share of the column's variance that the regression leaves.
         """
 
         def moved(*by: Floats) -> Floats:
@@ -106,14 +111,17 @@ class BinnedNumber:
             return np.where(np.isnan(at_middles), 0.0, np.where(np.isnan(found), np.inf, found))
 
         width = tail = np.zeros(len(at_middles))
+        shares = self._shares(counts)
         if self.half.any():
             random = generator(len(self.half))
             signs = random.choice([-1.0, 1.0], (PLACEMENTS, len(self.half)))
             sd = self.half / sqrt(3)
             spread = np.sqrt(np.mean([moved(s * sd) ** 2 for s in signs], axis=0))
             inside = moved(sd, -sd)
-            if unexplained is not None:
-                inside = inside + self._within(counts, unexplained) * np.nan_to_num(np.abs(at_middles))
+            if unexplained is not None and not response:
+                between = float(shares @ (self.middle - shares @ self.middle) ** 2)
+                within = float(shares @ self.half**2) / 3 / max(between * unexplained, 1e-300)
+                inside = inside + within * np.nan_to_num(np.abs(at_middles))
             width = np.sqrt(moved(self.half) ** 2 + 4 * spread**2 + inside**2)
         for end, code, reach in (("low", 0, -self.below), ("high", -1, self.above)):
             if self.open in (end, "both"):
@@ -122,24 +130,31 @@ class BinnedNumber:
                 rows = counts[: len(self.half)]
                 crowded = not rows.sum() > 0 or rows[code] > CROWDED * rows.sum()
                 tail = np.full(len(at_middles), np.inf) if crowded else np.hypot(tail, moved(beyond))
-        return ColumnDoubt(self.name, width, tail)
+        reach = sqrt(float(shares @ self.half**2)) if response else np.inf
+        return ColumnDoubt(self.name, width, tail, reach)
 
-    def _within(self, counts: Floats, unexplained: float) -> float:
-        """The share of a column's unexplained variance that lies within bins."""
+    def _shares(self, counts: Floats) -> Floats:
+        """The share of rows in each bin; the same in all where nothing is known."""
         rows = np.maximum(counts[: len(self.half)], 0.0)
         rows = rows if rows.sum() > 0 else np.ones(len(self.half))
-        share = rows / rows.sum()
-        between = float(share @ (self.middle - share @ self.middle) ** 2)
-        return float(share @ self.half**2) / 3 / max(between * unexplained, 1e-300)
+        return np.asarray(rows / rows.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnDoubt:
-    """How far each coefficient may be off: by the width of a column's bins, and by values beyond its open ends."""
+    """How far each coefficient may be off: by the width of a column's bins, and by values beyond its open ends.
+
+    `reach` is half the width of a bin, the root of the mean square, of a response.
+    """
 
     name: str
     width: Floats
     tail: Floats
+    reach: float = np.inf
+
+    def capped(self, leverage: Floats) -> ColumnDoubt:
+        """At most what any values within bins do to least squares, where a response that is 1 on average moves by `leverage`."""
+        return self if np.isinf(self.reach) else replace(self, width=np.minimum(self.width, self.reach * leverage))
 
     @property
     def whole(self) -> Floats:
@@ -149,10 +164,14 @@ class ColumnDoubt:
 
 def binned_numbers(formula: RegressionFormula, schema: Schema) -> tuple[BinnedNumber, ...]:
     """The columns that a formula uses as numbers and that are known in bins; public ones are released as they stand."""
-    released = set(schema.public if schema.neighbours == "label" else ())
     parts = [formula.response, *(factor for term in formula.terms for factor in term.factors)]
-    names = [n for n in columns_of(parts) if n not in formula.factors and n not in released]
-    return tuple(found for n in names if (found := BinnedNumber.of(schema[n])) is not None)
+    return numbers_among([n for n in columns_of(parts) if n not in formula.factors], schema)
+
+
+def numbers_among(names: Sequence[str], schema: Schema) -> tuple[BinnedNumber, ...]:
+    """The columns among some that are numbers known in bins."""
+    unseen = [n for n in names if n not in (schema.public if schema.neighbours == "label" else ())]
+    return tuple(found for n in unseen if (found := BinnedNumber.of(schema[n])) is not None)
 
 
 def widening(
@@ -204,7 +223,7 @@ def _refusal(names: Sequence[str], errors: Floats, doubts: Sequence[ColumnDoubt]
 
 
 def doubts_of_rows(
-    numbers: Sequence[BinnedNumber], table: pa.Table, schema: Schema, estimate: Estimator
+    numbers: Sequence[BinnedNumber], table: pa.Table, schema: Schema, estimate: Estimator, response: str | None
 ) -> tuple[ColumnDoubt, ...]:
     """The doubts of an analysis of rows, whose values were drawn within bins."""
     codes = {b.name: encode_array(table.column(b.name).combine_chunks(), coder(schema[b.name])) for b in numbers}
@@ -220,4 +239,6 @@ def doubts_of_rows(
 
     middles = solve()
     counts = [np.bincount(codes[b.name], minlength=len(b.half)).astype(np.float64) for b in numbers]
-    return tuple(b.doubt(solve, middles, n, 1.0) for b, n in zip(numbers, counts, strict=True))
+    return tuple(
+        b.doubt(solve, middles, n, 1.0, response=b.name == response) for b, n in zip(numbers, counts, strict=True)
+    )

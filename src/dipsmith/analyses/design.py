@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -351,9 +352,7 @@ class _Maker:
         return groups, size, chosen
 
     def _weight(self, factors: Sequence[Factor]) -> Float | None:
-        if not factors:
-            return None
-        return np.asarray(np.prod([evaluate(f, self.columns, self.rows) for f in factors], axis=0))
+        return reduce(np.multiply, [evaluate(f, self.columns, self.rows) for f in factors]) if factors else None
 
 
 def _place(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Protocol
 
 import numpy as np
@@ -63,7 +64,10 @@ class DirectEstimate:
     def doubted(self, doubts: Sequence[ColumnDoubt]) -> DirectEstimate:
         """With intervals that allow for bins, or told nothing where the doubt is too large."""
         errors = np.sqrt(np.diag(self.covariance))
-        factor, notes, refusal = widening(self.names, errors, doubts)
+        sampling = np.sqrt(np.maximum(np.diag(self.covariance - self.noise), 0.0))
+        # By Cauchy and Schwarz: σ²·(X′X)⁻¹ is the sampling variance.
+        leverage = sampling * sqrt(max(self.rows, 0)) / self.sigma if self.sigma > 0 else np.full_like(errors, np.inf)
+        factor, notes, refusal = widening(self.names, errors, [d.capped(leverage) for d in doubts])
         if refusal is not None:
             nothing = np.full_like(self.covariance, np.nan)
             return replace(self, covariance=nothing, refusal=refusal)
@@ -111,7 +115,8 @@ def _doubts(layout: Layout, sums: KnownSums, seed: int) -> tuple[ColumnDoubt, ..
 
     numbers = binned_numbers(layout.design.formula, layout.design.maker.schema)
     middles = solve() if numbers else np.zeros(0)
-    return tuple(b.doubt(solve, middles, np.zeros(0), 1.0) for b in numbers)
+    response = layout.design.formula.response_column
+    return tuple(b.doubt(solve, middles, np.zeros(0), 1.0, response=b.name == response) for b in numbers)
 
 
 def _solved(

@@ -20,7 +20,7 @@ Reads noisy tables and public facts: post-processing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -197,7 +197,7 @@ def _estimate(sums: _Sums, schema: Schema, draws: int, seed: int) -> DirectEstim
     found = DirectEstimate(
         shown_names, values[chosen], covariance[pick], noisy[pick], sigma, df, round(rows), len(chosen), notes
     )
-    return found.doubted([ColumnDoubt(d.name, d.width[chosen], d.tail[chosen]) for d in doubts])
+    return found.doubted([replace(d, width=d.width[chosen], tail=d.tail[chosen]) for d in doubts])
 
 
 def _told(moments: CrossProducts, kept: np.ndarray, beta: Float) -> tuple[Float, Float]:
@@ -225,7 +225,14 @@ def _doubts(sums: _Sums, schema: Schema, kept: np.ndarray, unexplained: float) -
     numbers, response = binned_numbers(formula, schema), columns_of([formula.response])
     middles = solve() if numbers else np.zeros(0)
     return tuple(
-        b.doubt(solve, middles, sums.margin(b.name), unexplained if b.name in response else None) for b in numbers
+        b.doubt(
+            solve,
+            middles,
+            sums.margin(b.name),
+            unexplained if b.name in response else None,
+            response=b.name == formula.response_column,
+        )
+        for b in numbers
     )
 
 

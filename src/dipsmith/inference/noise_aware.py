@@ -39,6 +39,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dipsmith.analyses.bin_doubt import numbers_among
 from dipsmith.arrays import Bools, Floats
 from dipsmith.errors import NotCarried, UncheckedSupport, UsageError
 from dipsmith.inference.combine import Combined, Rule, average, check_level, combine
@@ -145,7 +146,21 @@ def noise_aware(
     how = Replication(replicates, correct, method, seed, progress)
     found = combine_by("noise-aware", release, estimate, each, how, level=level)
     unchecked = () if columns is not None else (f"{UNCHECKED[:1].upper()}{UNCHECKED[1:]}.",)
-    return replace(found, notes=(*found.notes, *recurring(release), *unchecked))
+    return replace(found, notes=(*found.notes, *recurring(release), *unchecked, *_in_bins(release, columns)))
+
+
+def _in_bins(release: Release, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """One sentence, warned and noted, on the columns that are numbers in bins: what is made of them nobody can see."""
+    schema = release.schema
+    names = [b.name for b in numbers_among(schema.names if columns is None else columns, schema)]
+    if not names:
+        return ()
+    told = (
+        f"{', '.join(names)} {'is a number' if len(names) == 1 else 'are numbers'} known in bins, and the interval does not "
+        "allow for where values lie within these; use fit with a formula, which does, or ask the steward for finer bins"
+    )
+    warnings.warn(told, UncheckedSupport, stacklevel=3)
+    return (f"{told}.",)
 
 
 def combine_by(

@@ -76,6 +76,23 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     return low >> shift, -(-high >> shift)
 
 
+def exp_powers(rate: Fraction, most: int, bits: int) -> list[tuple[int, int]]:
+    """Enclose exp(-j·rate)·2^bits as `exp_bounds` does, for j = 0 … most: each is the one before times the first.
+
+    >>> exp_powers(Fraction(1), 2, 10)  # 376.7…, 138.5…
+    [(1024, 1024), (376, 377), (138, 139)]
+    """
+    # A product adds its own rounding and those of the first to what it had: fewer than four units a step.
+    shift = most.bit_length() + 3
+    first_low, first_high = exp_bounds(rate, bits + shift)
+    low = high = 1 << bits + shift
+    found = []
+    for _ in range(most + 1):
+        found.append((low >> shift, -(-high >> shift)))
+        low, high = low * first_low >> bits + shift, (high * first_high >> bits + shift) + 1
+    return found
+
+
 def settle(stream: Stream, prefix: int, decide: Callable[[int, int], int | None]) -> int:
     """Draw further binary digits of a uniform number, after a prefix of 64, until `decide` can tell.
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.arrays import Ints
-from dipsmith.privacy.enclosure import exp_bounds
+from dipsmith.privacy.enclosure import exp_bounds, exp_powers
 from dipsmith.privacy.lookup import Boundaries, Lookup
 from dipsmith.privacy.randomness import Stream
 
@@ -71,7 +71,7 @@ def _lead_boundaries(scale: Fraction, rate: Fraction, cut: int) -> Boundaries:
         low, high = exp_bounds(1 / scale, bits)
         negative = (low << bits) // (one + low), -(-(high << bits) // (one + high))
         positive = one - negative[1], one - negative[0]
-        powers = [exp_bounds(j * rate, bits) for j in range(cut + 1)]
+        powers = exp_powers(rate, cut, bits)
         below = [(negative[0] * a >> bits, (negative[1] * b >> bits) + 1) for a, b in reversed(powers)]
         above = [(one - (positive[1] * b >> bits) - 1, one - (positive[0] * a >> bits)) for a, b in powers[1:]]
         return below + above
@@ -87,7 +87,7 @@ def _digit_boundaries(rate: Fraction, width: int) -> Boundaries:
     def at(bits: int) -> list[tuple[int, int]]:
         work = bits + lost
         one = 1 << work
-        powers = [exp_bounds(j * rate, work) for j in range(1, width + 1)]
+        powers = exp_powers(rate, width, work)[1:]
         least, most = one - powers[-1][1], one - powers[-1][0]
         return [((one - high << bits) // most, -(-(one - low << bits) // least)) for low, high in powers[:-1]]
 

@@ -13,11 +13,20 @@ from typing import Final, Literal, get_args
 import pyarrow as pa
 
 from dipsmith.errors import UsageError
+from dipsmith.regression.arithmetic import evaluate
 from dipsmith.regression.estimates import Estimates
 from dipsmith.regression.formula import RegressionFormula
 from dipsmith.regression.least_squares import least_squares, ridge
 from dipsmith.regression.logistic import firth, maximum_likelihood, ridge_logistic
-from dipsmith.regression.model_frame import Levels, ModelFrame, has_binary_response, levels_of, model_frame
+from dipsmith.regression.matrix import split_factors
+from dipsmith.regression.model_frame import (
+    Levels,
+    ModelFrame,
+    has_binary_response,
+    levels_of,
+    model_frame,
+    read_columns,
+)
 from dipsmith.schema import Schema
 
 Family = Literal["auto", "ols", "ridge", "logistic", "firth"]
@@ -80,8 +89,7 @@ class Analysis:
             raise UsageError(
                 f"weights go with least squares; use family='ols' (a share, of two levels), not '{family}'"
             )
-        parts = RegressionFormula.parse(formula, tables[0].column_names)
-        levels = levels_of(parts, tables, schema, dict(reference or {}))
+        parts, levels = read_formula(formula, tables, schema, reference or {})
         if family != "auto" or weights is not None:
             family = "ols" if family == "auto" else family
             return cls(parts, levels, family, robust, cluster, penalty, weights=weights)
@@ -126,3 +134,17 @@ class Analysis:
         """The levels that coefficients are relative to."""
         used = {n: v[0] for n, v in self.levels.items() if n in self.formula.inside}
         return ", ".join(f"{n} = {level}" for n, level in used.items() if n != self.formula.response_column)
+
+
+def read_formula(
+    formula: str, tables: Sequence[pa.Table], schema: Schema | None, reference: Mapping[str, object]
+) -> tuple[RegressionFormula, Levels]:
+    """A formula and the levels of its categories; a function of a category is refused here, whatever the rows say."""
+    parts = RegressionFormula.parse(formula, tables[0].column_names)
+    levels = levels_of(parts, tables, schema, reference)
+    columns, _ = read_columns(parts, tables[0].slice(0, 0), levels)
+    factors, categories = split_factors(parts.terms, columns)
+    for part in (*(() if parts.response_column in levels else (parts.response,)), *factors):
+        if part not in categories:
+            evaluate(part, columns, 0)
+    return parts, levels

@@ -186,19 +186,19 @@ def _response(formula: RegressionFormula, columns: Columns, rows: int) -> tuple[
 
 
 def read_columns(formula: RegressionFormula, table: pa.Table, levels: Levels) -> tuple[Columns, Bools]:
-    """The formula's columns as numbers and categories, and the rows in which none is missing."""
+    """The columns of response and terms as numbers and categories, and the rows in which none of the formula's is missing."""
     columns: dict[str, Floats | Category] = {}
     known = np.ones(table.num_rows, dtype=bool)
     for name in formula.columns:
         column = table.column(name)
         if column.null_count:
             known &= ~column.is_null().to_numpy(zero_copy_only=False)
-        if name in levels:
+        if name in levels and name in formula.inside:
             index, values = _index_values(column)
             place = {level: i for i, level in enumerate(levels[name])}
             to_level = [*(place.get(w, -1) for w in values.cast(pa.string()).to_pylist()), -1]
             columns[name] = Category(np.array(to_level, dtype=np.int64)[index], levels[name])
-        else:
+        elif name not in levels:
             columns[name] = _numbers(name, column)
     return columns, known
 
@@ -241,8 +241,8 @@ def number_combinations(codes: Sequence[Ints]) -> Ints:
     >>> number_combinations([np.array([5, 5, 2]), np.array([0, 1, 0])]).tolist()
     [1, 2, 0]
     """
-    joint = np.zeros(len(codes[0]), dtype=np.int64)
-    for more in codes:
+    joint = _renumber(codes[0])
+    for more in codes[1:]:
         joint = _renumber(joint * (int(more.max(initial=0)) + 1) + more)
     return joint
 

@@ -38,7 +38,7 @@ from dipsmith.analyses.pairs import estimate_from_tables, unmeasured
 from dipsmith.analyses.results import Result, result_for
 from dipsmith.arrays import Floats
 from dipsmith.errors import UsageError
-from dipsmith.regression.analysis import Analysis, Family
+from dipsmith.regression.analysis import Analysis, Family, read_formula
 from dipsmith.regression.estimates import Estimates, Estimator, term_of
 from dipsmith.schema.analysis import Model, PlannedAnalysis, split_by
 from dipsmith.synthesis.supports import Support, quoted
@@ -134,7 +134,7 @@ class AnswerRoute:
             return cls()
         table = release.tables[0]
         plain = Estimates.of(estimate(table), table.num_rows)
-        doubts = doubts_of_rows(numbers, table, release.schema, estimate)
+        doubts = doubts_of_rows(numbers, table, release.schema, estimate, analysis.formula.response_column)
         factor, notes, refusal = widening(plain.names, np.sqrt(plain.variances), doubts)
         if refusal is not None:
             return cls(gap=Gap(asked, refusal.reason, refusal.ask))
@@ -144,10 +144,11 @@ class AnswerRoute:
 def supports(release: Release, asked: str, family: Family = "auto") -> Support:
     """What a release carries of a formula: *not carried* where `fit` refuses it, *measured* where estimates are direct."""
     found = release.support_index.formula(asked)
+    references = planned_references(release, asked)
+    tables, schema = tuple(release.tables), release.schema
+    inner, _ = split_by(asked)
+    read_formula(inner, tables, schema, references)
     try:
-        inner, _ = split_by(asked)
-        references = planned_references(release, asked)
-        tables, schema = tuple(release.tables), release.schema
         analysis = Analysis.of(inner, tables, schema=schema, reference=references, family=family)
         # The doubt that bins leave is compared with a standard error, which has to be the one that `fit` tells.
         draws = DRAWS if binned_numbers(analysis.formula, schema) else DECIDE
