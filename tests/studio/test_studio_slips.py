@@ -3,6 +3,7 @@
 import uuid
 
 import pytest
+import yaml
 from test_studio_browser import fresh, serious
 
 LONG = "a_column_name_without_any_space_that_a_program_made_up_for_an_export_of_all_people_of_2024"
@@ -81,6 +82,34 @@ def test_a_long_name_fits_a_narrow_window(shared, visit):
     for width in (360, 400, 800):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+
+
+def test_open_ends_are_seen_and_closed_on_the_page(shared, visit):
+    """What learned bounds leave open can be closed without a file; logarithmic bins survive another edge."""
+    made = shared.ask("POST", "/api/projects", {"data": "people.csv"})["project"]
+    fields = (
+        "- {name: grade, type: integer, minimum: 0, maximum: 99, open: high, bins: {edges: [0, 1, 10, 100], law: log}}"
+    )
+    text = f"name: open\nunit: row\nneighbours: replace\nfields:\n{fields}\n"
+    page = visit()
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{made}/schema")
+    page.set_input_files("#yaml-file", {"name": "open.yaml", "mimeType": "application/yaml", "buffer": text.encode()})
+    page.wait_for_selector("tr[data-name=grade] td:has-text('open above')")
+    page.click("tr[data-name=grade] td:nth-child(2)")
+    assert page.input_value("#f-open") == "high"
+    page.wait_for_selector("#f-open-says:has-text('state the bounds that you know')")
+    page.wait_for_selector("#f-says:has-text('open above')")
+    page.select_option("#f-open", "")
+    page.fill("#f-cut-at", "0, 1, 20, 100")
+    page.wait_for_selector("tr[data-name=grade] td:has-text('0 to 99 in 3 bins'):not(:has-text('open'))")
+    assert page.is_hidden("#f-open-says")
+    page.reload()
+    page.wait_for_selector("tr[data-name=grade] td:has-text('0 to 99 in 3 bins'):not(:has-text('open'))")
+    written = yaml.safe_load(shared.client.get(f"/p/{made}/schema.yaml").text)["fields"][0]
+    assert "open" not in written
+    assert written["bins"]["law"] == "log"
+    assert serious(page) == []
 
 
 def test_a_refused_choice_shows_nothing_of_the_one_before(shared, visit):

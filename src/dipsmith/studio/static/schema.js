@@ -125,7 +125,7 @@ el('bulk-apply').addEventListener('click', () => {
     if (el('bulk-low').value) { f.minimum = el('bulk-low').value; delete f.enum; }
     if (el('bulk-high').value) { f.maximum = el('bulk-high').value; delete f.enum; }
     if (el('bulk-width').value) f.bins = { width: el('bulk-width').value };
-    if (codes.length) { f.enum = codes; delete f.minimum; delete f.maximum; delete f.bins; if (!codes.includes(f.other)) delete f.other; }
+    if (codes.length) { f.enum = codes; for (const k of RANGE) delete f[k]; if (!codes.includes(f.other)) delete f.other; }
   }
   changed(false);
   if (current) edit(current);
@@ -183,9 +183,10 @@ function put(f, key, value) {
   if (value === '' || value === false || value === null || value === undefined || (Array.isArray(value) && !value.length)) delete f[key]; else f[key] = value;
 }
 
+const RANGE = ['minimum', 'maximum', 'bins', 'open'];
 function setType(f, type) {
   put(f, 'type', type);
-  if (type === 'string' || type === 'boolean') for (const key of ['minimum', 'maximum', 'bins']) delete f[key];
+  if (type === 'string' || type === 'boolean') for (const key of RANGE) delete f[key];
   const words = type === 'integer' && Array.isArray(f.enum) && f.enum.some((c) => !/^-?\d+$/.test(c));
   if (words || !['string', 'integer'].includes(type)) for (const key of ['enum', 'collapse', 'other', 'ordered']) delete f[key];
 }
@@ -229,6 +230,8 @@ function edit(name) {
     const cut = ['width', 'count', 'round', 'edges'].find((k) => f.bins?.[k] !== undefined) || '';
     el('f-cut').value = cut;
     el('f-cut-at').value = cut ? [].concat(f.bins[cut]).join(', ') : '';
+    el('f-open').value = f.open || '';
+    el('f-open-says').hidden = !f.open;
     el('f-missing').checked = String(f.missing) === 'true';
     el('f-fixed').checked = String(f.fixed) === 'true';
     el('f-fixed-box').hidden = typeof draft.unit !== 'object';
@@ -270,7 +273,7 @@ el('field').addEventListener('input', (event) => {
   }
   if (id === 'f-type') { setType(f, event.target.value); el('f-kind').value = kindOf(f) || 'bounds'; panels(kindOf(f)); }
   if (id === 'f-kind') {
-    if (event.target.value === 'codes') { for (const k of ['minimum', 'maximum', 'bins']) delete f[k]; } else { for (const k of ['enum', 'collapse', 'other', 'ordered']) delete f[k]; }
+    if (event.target.value === 'codes') { for (const k of RANGE) delete f[k]; } else { for (const k of ['enum', 'collapse', 'other', 'ordered']) delete f[k]; }
     panels(event.target.value);
   }
   put(f, 'role', el('f-role').value);
@@ -284,8 +287,10 @@ el('field').addEventListener('input', (event) => {
   } else if (f.type && f.type !== 'boolean') {
     put(f, 'minimum', el('f-low').value.trim());
     put(f, 'maximum', el('f-high').value.trim());
+    put(f, 'open', el('f-open').value);
+    el('f-open-says').hidden = !f.open;
     const at = el('f-cut-at').value.trim(), cut = el('f-cut').value;
-    if (id.startsWith('f-cut')) put(f, 'bins', cut && at ? { [cut]: cut === 'edges' ? at.split(/[,;\s]+/) : at } : null);
+    if (id.startsWith('f-cut')) put(f, 'bins', cut && at ? { [cut]: cut === 'edges' ? at.split(/[,;\s]+/) : at, ...(f.bins?.law ? { law: f.bins.law } : {}) } : null);
   }
   changed();
 });
