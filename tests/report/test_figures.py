@@ -146,6 +146,14 @@ def test_the_farthest_points_are_named():
     assert "3 b" in svg
 
 
+def test_points_that_differ_at_the_end_of_their_name_are_told_apart():
+    names = [f"marital_status = Married-civ-spouse by income = {end}" for end in ("<=50K", ">50K")]
+    svg = figures.against([Against("", np.zeros(2), np.array([1.0, 2.0]), names)], "x", "y")
+    assert "1 marital_status = Mar…" in svg
+    assert len(re.findall(r"[12] marital_status = Mar…[^<]*50K<", svg)) == 2
+    assert len(set(re.findall(r"[12] (marital_status = Mar…[^<]*)<", svg))) == 2
+
+
 def test_a_label_is_not_mathematics():
     svg = figures.bars(["$x^2$ & <b>"], np.array([1.0]), [ChartLine("s", np.array([1.0]))], "share")
     assert "$x^2$ &amp; &lt;b&gt;" in svg

@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from dipsmith.report.content import Figure, Page, Section, Table
-from dipsmith.report.figures import ChartLine, available, bars
+from dipsmith.report.figures import Against, ChartLine, Distribution, against, available, bars, curves, distributions
 from dipsmith.report.sections import page
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -109,6 +109,51 @@ def test_a_screen_reader_finds_its_way(folder, scheme):
         found = axe.Axe().run(opened)
         browser.close()
     assert [v["id"] for v in found.response["violations"]] == []
+
+
+TEXTS = """() => [...document.querySelectorAll('figure svg')].flatMap((svg) => {
+  const frame = svg.getBoundingClientRect();
+  const words = [...svg.querySelectorAll('text')].filter((t) => t.textContent.trim());
+  const boxes = words.map((t) => [t.textContent.trim(), t.getBoundingClientRect()]);
+  const cut = boxes.filter(([, b]) => b.left < frame.left - 1 || b.right > frame.right + 1 || b.top < frame.top - 1 || b.bottom > frame.bottom + 1);
+  const over = boxes.flatMap(([one, a], i) => boxes.slice(i + 1).filter(([, b]) =>
+    Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3)
+    .map(([other]) => `${one} | ${other}`));
+  return [...cut.map(([t]) => `cut: ${t}`), ...over];
+})"""
+
+
+def test_no_title_is_cut_and_no_label_lies_on_another():
+    """Range bins side by side, long names above narrow panels, points with names: text keeps apart and inside."""
+    import numpy as np
+
+    playwright = pytest.importorskip("playwright.sync_api")
+    ranges = [f"{i * 2500:,} to {i * 2500 + 2499:,}" for i in range(40)]
+    wide = Distribution("pay_before_taxes_and_transfers_of_the_household", ranges, np.full(40, 1 / 40), True)
+    few = Distribution("hours", ["0 to 9", "10 to 39", "40 to 40", "41 to 99"], np.full(4, 0.25), True, noise=0.02)
+    line = ChartLine("ceiling", np.linspace(0, 1, 11))
+    rocs = [
+        (f"marital_status_and_household_{i} (AUC 0.71, ceiling 0.88)", line, [ChartLine("attacker", line.values**0.8)])
+        for i in range(4)
+    ]
+    at, beside = np.array([0.1, 0.1001, 0.5, 0.9]), np.array([0.4, 0.4001, 0.5, 0.7])
+    named = [
+        f"pay = {w} by education = {x}" for w, x in (("50,000 to 59,999", "Bachelors"),) * 2 + (("a", "b"), ("c", "d"))
+    ]
+    drawn = [
+        distributions([wide, few]),
+        distributions([few] * 5),
+        curves(rocs, np.linspace(0, 1, 11), "false positive rate", "true positive rate"),
+        against([Against("pairs", at, beside, named)], "authentic", "synthetic"),
+    ]
+    blocks = tuple(Figure("Is it kept?", svg, "n = 10", "a figure", SCORES) for svg in drawn)
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        opened = browser.new_page(viewport={"width": 1280, "height": 900})
+        opened.set_content(page(Page("t", ("One.",), (Section("s", blocks),))))
+        found = opened.evaluate(TEXTS)
+        browser.close()
+    assert found == []
 
 
 LONG = Table.of("Lines", ("line", "value"), [(f"line {i}", i / 7) for i in range(90)])

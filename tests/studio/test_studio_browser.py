@@ -140,10 +140,16 @@ def test_the_whole_journey(studio, visit, tmp_path):
     page.click("text=Go on to the run")
     page.wait_for_selector("#job-list p")
     assert page.is_disabled("#start")
+    assert page.evaluate("document.querySelector('#start').getBoundingClientRect().bottom <= innerHeight"), (
+        "no scrolling"
+    )
     page.check("#sure")
     page.click("#start")
     page.wait_for_selector(".job[data-status=waiting]")
     page.wait_for_selector(".job[data-status=finished]", timeout=240_000)
+    page.wait_for_selector("#title:has-text('It is done')")
+    assert page.is_hidden("#go"), "nobody is asked to spend what was spent"
+    assert "ε = 1.25 is left" in page.inner_text("#sentence")
     findings += serious(page)
     page.click("text=See it")
     page.wait_for_url("**/release/*")

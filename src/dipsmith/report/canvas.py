@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from html import escape
@@ -189,6 +190,20 @@ def themed(svg: str) -> str:
 def shorten(label: str, most: int) -> str:
     """A label of at most so many characters."""
     return label if len(label) <= most else label[: most - 1] + "…"
+
+
+def shorten_all(labels: Sequence[str], most: int) -> list[str]:
+    """Labels of at most so many characters; those that would look the same are cut in their middle.
+
+    >>> shorten_all(["income of men", "income of women", "age"], 11)
+    ['incom…f men', 'incom…women', 'age']
+    """
+    short = [shorten(label, most) for label in labels]
+    alike, tail = Counter(shorten(label, most) for label in set(labels)), (most - 1) // 2
+    return [
+        s if alike[s] == 1 else f"{label[: most - 1 - tail]}…{label[-tail:]}"
+        for s, label in zip(short, labels, strict=True)
+    ]
 
 
 def wrap_label(text: str, most: int, lines: int = 2) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dipsmith.arrays import Floats
-from dipsmith.report.canvas import COLOURS, DASH, INK, PAPER, RULE, SOFT, shorten
+from dipsmith.report.canvas import COLOURS, DASH, INK, PAPER, RULE, SOFT, shorten, shorten_all
 from dipsmith.report.drawing import panels
 
 ENDS = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -93,7 +93,7 @@ def _draw_upright(axis: Any, panel: Overlay, sides: Sequence[Floats]) -> None:
     for i, side in enumerate(made):
         axis.stairs(side, edges, **_outline(i, len(made)))
     named = np.unique(np.linspace(0, len(panel.labels) - 1, 4).astype(int))
-    axis.set_xticks(named, [shorten(panel.labels[i], 9) for i in named])
+    axis.set_xticks(named, shorten_all([panel.labels[i] for i in named], 9))
     axis.set_xlim(edges[0] - 0.2, edges[-1] + 0.2)
     end = scale_end(sides)
     axis.set_ylim(0, end)
@@ -109,7 +109,7 @@ def _draw_rows(axis: Any, labels: Sequence[str], sides: Sequence[Floats], *, pub
     for i, side in enumerate(made):
         look = _outline(i, len(made))
         axis.barh(at, side, 0.74, facecolor="none", edgecolor=look.pop("color"), **look)
-    axis.set_yticks(at, [shorten(label, 12) for label in labels])
+    axis.set_yticks(at, shorten_all(labels, 12))
     axis.tick_params(axis="y", length=0)
     axis.set_ylim(max(len(labels), 3) - 0.4, -0.6)
     end = scale_end(sides)
