@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from assurance.pairs import pair_schema
+from assurance.pairs import Pair, pair_schema
 from assurance.planned_labels import PlannedLabels
+from assurance.unit_pairs import career_pair, household_pair, weighted_pair
 from dipsmith.audit.trial import make_method, supported_relations
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.forest.forest import Forest
@@ -55,6 +56,8 @@ class Case:
         Whether it is refused where there are rules, or units with several rows.
     analyses
         Planned analyses, formulas over the columns of `assurance.pairs`.
+    pairs
+        The neighbouring tables, where they are not those of `assurance.pairs`.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Case:
     price: float | None = None
     plain: bool = False
     analyses: tuple[PlannedAnalysis | str, ...] = ()
+    pairs: Callable[[str, int], Pair] | None = None
 
     @property
     def key(self) -> str:
@@ -108,6 +112,16 @@ def planned_cases(targets: Sequence[str]) -> list[Case]:
         for relation in ("add-remove", "replace")
     ]
     return made
+
+
+def linked_cases() -> list[Case]:
+    """Rows that belong together: neighbours differ in a whole career, a whole household, or a person with a weight."""
+    made: list[tuple[str, Any, Callable[[str, int], Pair]]] = [
+        ("aim, careers", AIM(rounds=2), career_pair),
+        ("aim, households", AIM(rounds=2), household_pair),
+        ("aim, weights", AIM(rounds=2), weighted_pair),
+    ]
+    return [Case(name, r, method, pairs=pairs) for name, method, pairs in made for r in ("add-remove", "replace")]
 
 
 def _public_rows() -> PublicTable:

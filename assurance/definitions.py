@@ -56,9 +56,13 @@ def moments(scale: Fraction, *, squared: bool) -> tuple[float, float]:
 
     >>> [round(m, 4) for m in moments(Fraction(1), squared=False)]
     [1.8413, 22.1847]
+    >>> [round(m) for m in moments(Fraction(100), squared=True)]
+    [100, 30000]
     """
     if not squared and scale > WIDE:
         return 2 * float(scale) ** 2, 24 * float(scale) ** 4
+    if squared and scale > WIDE**2:
+        return float(scale), 3 * float(scale) ** 2
     reach_of_sum = 60.0 * float(scale) + 60 if not squared else 14.0 * float(scale) ** 0.5 + 40
     x = np.arange(1, int(reach_of_sum), dtype=np.float64)
     weight = np.exp(-(x**2) / (2 * float(scale)) if squared else -x / float(scale))

@@ -28,7 +28,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from assurance.bytes import check_forms
-from assurance.cases import SECOND, Case, attack_cases, planned_cases, registered_cases, variants
+from assurance.cases import SECOND, Case, attack_cases, linked_cases, planned_cases, registered_cases, variants
 from assurance.pairs import PRIVATE, neighbours
 from assurance.rerun import PairFindings, check_pair
 from assurance.trials_needed import trials_needed
@@ -82,7 +82,9 @@ def replay_piece(case: Case, currency: str, pairs: int, first: int = SEED) -> Fa
     done: list[PairFindings] = []
     findings: dict[str, int] = {}
     for seed in range(first, first + pairs):
-        pair = neighbours(case.relation, seed, plain=case.plain)
+        pair = (
+            neighbours(case.relation, seed, plain=case.plain) if case.pairs is None else case.pairs(case.relation, seed)
+        )
         with tempfile.TemporaryDirectory(dir=_memory()) as folder:
             filed = Path(folder) if seed % FILED == 0 else None
             checked = check_pair(pair, case, REPLAYED[currency], seed, filed, figures=seed % DRAWN == 0)
@@ -185,6 +187,8 @@ def pieces(pairs: int, trials: int, mutant_trials: int) -> Pieces:
     for case in (*planned_cases(PRIVATE), *variants(PRIVATE)):
         made |= _replays(case, -(-pairs // VARIED))
         made[f"bytes | {case.key}"] = partial(bytes_piece, case, -(-FORMED * pairs // (PAIRS * VARIED)))
+    for case in linked_cases():
+        made |= _replays(case, -(-pairs // VARIED))
     return made
 
 

@@ -50,12 +50,12 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two tables that are neighbours under the schema."""
+    """Two tables that are neighbours under the schema; of households two each."""
 
     kind: str
     schema: Schema
-    before: pa.Table
-    after: pa.Table
+    before: Any
+    after: Any
 
 
 def neighbours(relation: str, seed: int, *, plain: bool = False) -> Pair:

@@ -10,8 +10,10 @@ import pytest
 
 from dipsmith.errors import UsageError
 from dipsmith.methods.catalogue import METHODS
+from dipsmith.methods.graph.aim import AIM
 from dipsmith.methods.graph.marginals import Marginals, MarginalsModel
 from dipsmith.methods.graph.model import fit_tables
+from dipsmith.methods.graph.mst import MST
 from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.budget import PureDP
 from dipsmith.testing import IMPOSSIBLE, check_method, checks, example_schema
@@ -29,6 +31,18 @@ CASES = dict(case for name in METHODS for case in checks(method_for(name)))
 @pytest.mark.parametrize("case", CASES)
 def test_every_method_passes(case):
     CASES[case]()
+
+
+LINKED = dict([*checks(AIM(rounds=1), "panel"), *checks(AIM(rounds=1), "weights"), *checks(MST(), "weights")])
+
+
+@pytest.mark.parametrize("case", LINKED)
+def test_panels_and_weights_pass_too(case):
+    LINKED[case]()
+
+
+def test_panels_and_weights_are_checked_under_both_relations_of_whole_rows():
+    assert len(LINKED) == 14 * 3 * 2
 
 
 def test_all_nine_methods_are_checked_under_every_relation():
@@ -114,6 +128,21 @@ class Blind(Marginals):
 
     def plan(self, schema, budget, public):
         return Marginals.plan(self, schema, budget.split(2)[0], public)
+
+
+@dataclass(frozen=True)
+class Peeping(AIM):
+    """Takes the exact flows of a panel for the noisy ones."""
+
+    def fit(self, curator):
+        model = AIM.fit(self, curator)
+        (count,) = curator._rows.steps().count([model.flows.marginal])
+        return replace(model, flows=replace(model.flows, values=count.ravel()))
+
+
+def test_a_panel_with_one_thing_wrong_fails():
+    with pytest.raises(AssertionError, match="depend on private rows"):
+        check_method(Peeping(rounds=1), "panel")
 
 
 @pytest.mark.parametrize(
