@@ -15,6 +15,7 @@ from dipsmith.cli.terminal import emit, progress, say, warn
 from dipsmith.errors import NotCarried, UsageError
 
 if TYPE_CHECKING:
+    from dipsmith.inference.combine import Combined
     from dipsmith.inference.fit import Fit
 
 EXAMPLES = examples(
@@ -73,7 +74,7 @@ def fit(
     if json:
         emit(_facts(found))
     elif csv:
-        typer.echo(_csv(found), nl=False)
+        typer.echo(as_csv(found), nl=False)
     else:
         say(str(found))
 
@@ -134,13 +135,14 @@ def _facts(found: Fit) -> dict[str, Any]:
         "direct": found.direct,
         "rule": combined.rule,
         "notes": list(combined.notes),
-        "coefficients": [{name: _plain(value) for name, value in line.items()} for line in _lines(found)],
+        "coefficients": estimate_lines(found),
     }
 
 
-def _lines(found: Fit) -> list[dict[str, Any]]:
+def estimate_lines(found: Fit | Combined) -> list[dict[str, Any]]:
+    """Estimates with their intervals, one line each, in values that JSON has."""
     kept = ("term", "estimate", "std_error", "df", "low", "high", "p_value", "noise")
-    return [{name: line[name] for name in kept} for line in found.to_arrow().to_pylist()]
+    return [{name: _plain(line[name]) for name in kept} for line in found.to_arrow().to_pylist()]
 
 
 def _plain(value: Any) -> Any:
@@ -150,14 +152,15 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str) or isfinite(value) else None
 
 
-def _csv(found: Fit) -> str:
+def as_csv(found: Fit | Combined) -> str:
+    """The same lines as CSV."""
     import csv
     from io import StringIO
 
-    lines, out = _lines(found), StringIO()
+    lines, out = estimate_lines(found), StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(lines[0])
     for line in lines:
-        values = [_plain(v) for v in line.values()]
+        values = line.values()
         writer.writerow("" if v is None else v if isinstance(v, str) else f"{v:.{DIGITS}g}" for v in values)
     return out.getvalue()

@@ -36,6 +36,7 @@ from dipsmith.cli import (
     studio,
     supports,
     synthesize,
+    totals,
     tune,
     verify,
 )
@@ -87,6 +88,7 @@ app.command(epilog=export.EXAMPLES)(export.export)
 app.command(epilog=verify.EXAMPLES)(verify.verify)
 app.command(epilog=tune.EXAMPLES)(tune.tune)
 app.command(epilog=fit.EXAMPLES)(fit.fit)
+app.command(epilog=totals.EXAMPLES)(totals.totals)
 app.command(epilog=ask.EXAMPLES)(ask.ask)
 app.command(epilog=confirm.EXAMPLES)(confirm.confirm)
 app.command(epilog=count.EXAMPLES)(count.count)
