@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dipsmith.privacy.enclosure import _exp_floats, exp_bounds, exp_powers, flip, flips
+from dipsmith.privacy.enclosure import _exp_floats, exp_bounds, exp_powers, exp_squares, flip, flips
 from dipsmith.privacy.randomness import Stream
 
 
@@ -57,6 +57,22 @@ def test_bounds_of_powers_enclose_them(rate: Fraction, bits: int):
         true = digits_of_exp(j * rate, bits)
         assert low <= true
         assert high >= true + (j > 0)
+        assert high - low <= 2
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    rate=st.fractions(min_value=Fraction(1, 10**9), max_value=3, max_denominator=10**12),
+    step=st.sampled_from([1, 2, 256]),
+    start=st.integers(0, 1),
+    bits=st.integers(1, 200),
+)
+def test_bounds_of_squares_enclose_them(rate: Fraction, step: int, start: int, bits: int):
+    for j, (low, high) in enumerate(exp_squares(rate, step, start, 40, bits)):
+        x = (step * j + start) ** 2 * rate
+        true = digits_of_exp(min(x, Fraction(10**4)), bits)
+        assert low <= true
+        assert high >= true + (x > 0)
         assert high - low <= 2
 
 

@@ -93,6 +93,28 @@ def exp_powers(rate: Fraction, most: int, bits: int) -> list[tuple[int, int]]:
     return found
 
 
+def exp_squares(rate: Fraction, step: int, start: int, most: int, bits: int) -> list[tuple[int, int]]:
+    """Enclose exp(-(step·j + start)²·rate)·2^bits as `exp_bounds` does, for j = 0 … most, by products.
+
+    One is the one before times exp(-(step² + 2·step·(step·j + start))·rate), and so is each of these factors a product.
+
+    >>> exp_squares(Fraction(1), 1, 0, 2, 10)  # 376.7…, 18.7…
+    [(1024, 1024), (376, 377), (18, 19)]
+    """
+    # Errors of the factors add up as in `exp_powers`, and each product adds its factor's and one rounding.
+    shift = 2 * most.bit_length() + 4
+    work = bits + shift
+    low, high = exp_bounds(start * start * rate, work)
+    low_factor, high_factor = exp_bounds((step * step + 2 * step * start) * rate, work)
+    low_ratio, high_ratio = exp_bounds(2 * step * step * rate, work)
+    found = []
+    for _ in range(most + 1):
+        found.append((low >> shift, -(-high >> shift)))
+        low, high = low * low_factor >> work, (high * high_factor >> work) + 1
+        low_factor, high_factor = low_factor * low_ratio >> work, (high_factor * high_ratio >> work) + 1
+    return found
+
+
 def settle(stream: Stream, prefix: int, decide: Callable[[int, int], int | None]) -> int:
     """Draw further binary digits of a uniform number, after a prefix of 64, until `decide` can tell.
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.arrays import Bools, Ints
-from dipsmith.privacy.enclosure import WORD, exp_bounds, flip, flips
+from dipsmith.privacy.enclosure import WORD, exp_bounds, exp_squares, flip, flips
 from dipsmith.privacy.lookup import Boundaries, Lookup
 from dipsmith.privacy.randomness import Stream
 
@@ -72,6 +72,8 @@ def _start(y: int, bits: int, negative: int) -> int:
 
 def _safe(y: int, bits: int, negative: int, rate: Fraction) -> int:
     """Bound from below the weight of a block's far end in terms of its near end's, in 16 bits."""
+    if not bits:  # a block of one value
+        return 1 << 16
     near, far = _start(y, bits, negative), _start(y + 1, bits, negative) - 1
     return exp_bounds((far * far - near * near) * rate, 16)[0]
 
@@ -79,23 +81,20 @@ def _safe(y: int, bits: int, negative: int, rate: Fraction) -> int:
 def _block_boundaries(rate: Fraction, bits_per_block: int, cut: int) -> Boundaries:
     """Cumulative probabilities of the blocks and of the two tails' envelopes."""
 
-    def weight(y: int, negative: int, bits: int) -> tuple[int, int]:
-        return exp_bounds(_start(y, bits_per_block, negative) ** 2 * rate, bits)
-
-    def envelope(negative: int, bits: int) -> tuple[int, int]:
+    def envelope(low: int, high: int, negative: int, bits: int) -> tuple[int, int]:
         """Σ over y ≥ cut of weight(cut)·ratio^(y-cut), which is above weight(y) everywhere."""
-        low, high = weight(cut, negative, bits)
         ratio = exp_bounds(_ratio(cut, bits_per_block, negative, rate), bits)
         one = 1 << bits
         return (low << bits) // (one - ratio[0]), -(-(high << bits) // (one - ratio[1]))
 
     def at(bits: int) -> list[tuple[int, int]]:
         work = bits + 32
+        above, below = (exp_squares(rate, 1 << bits_per_block, negative, cut, work) for negative in (0, 1))
         weights = [
-            envelope(1, work),
-            *(weight(y, 1, work) for y in reversed(range(cut))),
-            *(weight(y, 0, work) for y in range(cut)),
-            envelope(0, work),
+            envelope(*below[-1], 1, work),
+            *reversed(below[:-1]),
+            *above[:-1],
+            envelope(*above[-1], 0, work),
         ]
         least, most = sum(low for low, _ in weights), sum(high for _, high in weights)
         enclosures = []

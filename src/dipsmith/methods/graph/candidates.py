@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 
-from dipsmith.methods.graph.junction import Attributes, JunctionTree, cells_needed, link_growth
+from dipsmith.methods.graph.junction import Attributes, JunctionTree, cell_counter, link_growth
 from dipsmith.methods.graph.model import COUNTED_CELLS, within_cells
 from dipsmith.schema import Schema
 
@@ -55,15 +55,14 @@ def fitting_candidates(
     limit = max(done * max_cells, tree.cells)
     together = {pair for clique in tree.cliques for pair in combinations(sorted(clique), 2)}
     growth = {n: link_growth(tree, n) for n in tree.sizes} if len(tree.sizes) > MANY_COLUMNS else {}
+    needed = cell_counter(tree.sizes, linked)
     fitting = []
     for c in candidates:
         if len(c) == 1 or (tuple(sorted(c)) in together if len(c) == 2 else tree.holding(c) is not None):
             fitting.append(c)
         elif c not in refused:
-            if growth and len(c) == 2:
-                cells = tree.cells + min(growth[c[0]][c[1]], growth[c[1]][c[0]])
-            else:
-                cells = cells_needed(tree.sizes, [*linked, c])
+            bounded = growth and len(c) == 2
+            cells = tree.cells + min(growth[c[0]][c[1]], growth[c[1]][c[0]]) if bounded else needed(c)
             if cells <= limit:
                 fitting.append(c)
             elif cells > max_cells:

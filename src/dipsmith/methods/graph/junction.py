@@ -13,9 +13,9 @@ Privacy: knows sizes of public domains and potentials made from noisy numbers; p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import log, prod
 from typing import Any, cast
 
@@ -51,7 +51,7 @@ class JunctionTree:
     def of(cls, sizes: Mapping[str, int], linked: Sequence[Collection[str]]) -> JunctionTree:
         """Build the tree in which every set of `linked` attributes lies inside one clique."""
         names = list(sizes)
-        cliques = _maximal(_eliminate(list(sizes.values()), _adjacency(names, linked)))
+        cliques = _maximal(_eliminate(_adjacency(names, linked), _weigher(list(sizes.values()))))
         weight = {c: sum(log(sizes[names[i]]) for i in _members(c)) for c in cliques}
         rest = sorted(cliques, key=lambda c: (-weight[c], c))
         chosen, parents, ordered = [rest.pop(0)], [-1], []
@@ -146,9 +146,23 @@ def cells_needed(sizes: Mapping[str, int], linked: Sequence[Collection[str]]) ->
     >>> cells_needed({"a": 2, "b": 3, "c": 4}, [("a", "b"), ("b", "c"), ("a", "c")])
     24
     """
-    names, counts = list(sizes), list(sizes.values())
-    cliques = _maximal(_eliminate(counts, _adjacency(names, linked)))
-    return sum(prod(counts[i] for i in _members(c)) for c in cliques)
+    return cell_counter(sizes, linked)(())
+
+
+def cell_counter(sizes: Mapping[str, int], linked: Sequence[Collection[str]]) -> Callable[[Collection[str]], int]:
+    """`cells_needed` of these links and one more, which is tried in turn: most cliques are those of the last."""
+    place = {name: i for i, name in enumerate(sizes)}
+    counts, near = list(sizes.values()), _adjacency(list(sizes), linked)
+    weigh = cache(_weigher(counts))
+    count = cache(lambda clique: prod(counts[i] for i in _members(clique)))
+
+    def needed(link: Collection[str]) -> int:
+        around, bits = list(near), sum(1 << place[n] for n in set(link))
+        for i in _members(bits):
+            around[i] |= bits
+        return sum(map(count, _maximal(_eliminate(around, weigh))))
+
+    return needed
 
 
 def sum_to(table: Array, attributes: Sequence[str], kept: Collection[str]) -> Array:
@@ -221,17 +235,19 @@ def _members(bits: int) -> list[int]:
     return found
 
 
-def _eliminate(sizes: Sequence[int], near: Sequence[int]) -> list[int]:
+def _weigher(sizes: Sequence[int]) -> Callable[[int], float]:
+    """The logarithm of how many cells a set of attributes has."""
+    weights = [log(s) for s in sizes]
+    return lambda bits: sum(weights[i] for i in _members(bits))
+
+
+def _eliminate(near: Sequence[int], weigh: Callable[[int], float]) -> list[int]:
     """The cliques of greedy elimination: always the attribute whose clique has the fewest cells.
 
     Measured: fewest new links instead, or the better of both, gives models no better and takes longer.
     """
-    weights, around = [log(s) for s in sizes], list(near)
-
-    def cost(v: int) -> tuple[float, int]:
-        return sum(weights[i] for i in _members(around[v])), v
-
-    costs = {v: cost(v) for v in range(len(around))}
+    around = list(near)
+    costs = {v: (weigh(bits), v) for v, bits in enumerate(around)}
     cliques = []
     while costs:
         _, v = min(costs.values())
@@ -239,7 +255,7 @@ def _eliminate(sizes: Sequence[int], near: Sequence[int]) -> list[int]:
         cliques.append(around[v])
         for i in _members(around[v] & ~(1 << v)):
             around[i] = (around[i] | around[v]) & ~(1 << v)
-            costs[i] = cost(i)
+            costs[i] = weigh(around[i]), i
     return cliques
 
 
