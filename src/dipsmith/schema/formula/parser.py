@@ -30,6 +30,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NoReturn
 
 from dipsmith.errors import UsageError
@@ -55,6 +56,7 @@ class Parsed:
     sections: tuple[Node, ...]  # what is right of it, cut at the bars: terms, then fixed effects
 
 
+@lru_cache(maxsize=256)
 def parse(text: str) -> Parsed:
     """Read a formula; UsageError, in one line, where it departs from the grammar.
 
