@@ -12,7 +12,6 @@ from dipsmith.methods.graph import place_tables
 from dipsmith.methods.graph.aim import AIM
 from dipsmith.methods.graph.place_tables import (
     PlaceEstimates,
-    PlaceQuestion,
     measure_places,
     place_questions,
     wanted_sets,
@@ -23,6 +22,7 @@ from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Measured, Rehearsal
+from dipsmith.privacy.observer import Observer
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.places import PlaceTable
@@ -272,24 +272,66 @@ def test_the_plan_tells_the_error_that_least_squares_leaves():
     assert abs(left["c × x"] - expected) <= 0.06
 
 
-@pytest.mark.slow
-def test_two_worlds_cannot_be_told_apart_better_than_epsilon():
-    """500 runs in either world, false-positive rate 1e-6: one more row in the smallest place, seen in its counts."""
-    from scipy.stats import beta
+class Inside(Observer):
+    """Sees true counts, answers and the variance of their noise from inside."""
 
-    schema, epsilon, trials = nation("add-remove", rules=False), 1.0, 500
-    one = people(schema, 40)
-    two = Codes.of(
-        schema, {n: np.append(one[n], v) for n, v in zip(schema.names, (5, 1, 1, 1), strict=True)}, len(one) + 1
+    def __init__(self):
+        self.seen = []
+
+    def counted(self, fact):
+        answer = fact.answer
+        self.seen.append((fact.true.astype(float), answer.values.astype(float), answer.variance))
+        return answer
+
+
+def world(schema, rows):
+    """A small nation of these rows."""
+    return Codes.of(schema, dict(zip(schema.names, np.array(rows, dtype=int).T, strict=True)), len(rows))
+
+
+def counted(schema, rows, budget, seed=0):
+    """What is counted by place in a nation of these rows, and what is answered."""
+    inside = Inside()
+    measure_places(Curator.rehearse(world(schema, rows), budget, seed=seed, observer=inside), SETS, budget, None)
+    return inside.seen
+
+
+def likelihood(seen, one, two):
+    """The statistic of the strongest test of one world against the other, and how far apart it puts them."""
+    terms = [
+        (other - true, values - true, v)
+        for (true, _, v), (other, *_), (_, values, _) in zip(one, two, seen, strict=True)
+    ]
+    return sum(float(d @ y) / v for d, y, v in terms), sum(float(d @ d) / v for d, _, v in terms)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_no_two_worlds_are_further_apart_than_is_charged(relation):
+    """Any person of 24 kinds, added or put in the place of another: normal noise of all tables together, exactly."""
+    schema, budget = nation(relation, rules=False), ZCDP("0.5")
+    kinds = list(product(range(6), range(2), range(3), range(2)))[::-3]
+    others = kinds[::2]
+    one = counted(schema, others if relation == "add-remove" else [*others, kinds[0]], budget)
+    apart = [likelihood(one, one, counted(schema, [*others, kind], budget))[1] for kind in kinds]
+    assert max(apart) <= 2 * float(budget.rho)
+    assert max(apart) >= 0.9 * 2 * float(budget.rho)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_the_strongest_test_of_two_worlds_is_as_strong_as_is_charged(relation):
+    """250 runs in either world at μ = 1: their means differ by μ standard deviations, within 5.2 s.e. (1e-6 together)."""
+    schema, budget, trials = nation(relation, rules=False), ZCDP("0.5"), 250
+    others = list(product(range(6), range(2), range(3), range(2)))[::5]
+    rows = [others if relation == "add-remove" else [*others, (0, 0, 0, 0)], [*others, (5, 1, 2, 1)]]
+    one, two = (counted(schema, r, budget) for r in rows)
+    found = np.array(
+        [
+            [likelihood(counted(schema, r, budget, 1 + 2 * i + w), one, two)[0] for i in range(trials)]
+            for w, r in enumerate(rows)
+        ]
     )
-    leaf, hits = PlaceQuestion(3, ("x", "y")), []
-    for world, codes in enumerate((one, two)):
-        seen = 0
-        for trial in range(trials):
-            told = measure_places(Curator.rehearse(codes, PureDP(1), seed=2 * trial + world), SETS, PureDP(1), None)
-            node = int(schema.places.nodes[-1][5])
-            seen += told.values[leaf][node, 1, 1] >= 1
-        hits.append(seen)
-    low = beta.ppf(1e-6, hits[1], trials - hits[1] + 1)
-    high = beta.ppf(1 - 1e-6, hits[0] + 1, trials - hits[0])
-    assert np.log(low / high) <= epsilon
+    distance = (found[1].mean() - found[0].mean()) / np.sqrt(found.var(axis=1).mean())
+    # The distance of two samples of unit variance: 2/n for the means, d²/4n for the spread.
+    assert abs(distance - np.sqrt(likelihood(one, one, two)[1])) < 5.2 * np.sqrt(2.25 / trials)
+    assert distance <= np.sqrt(2 * float(budget.rho)) + 5.2 * np.sqrt(2.25 / trials)
