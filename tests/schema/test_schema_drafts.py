@@ -25,7 +25,10 @@ def test_a_draft_asks_for_what_it_must_not_choose() -> None:
     assert "data-derived" not in text
 
 
-@pytest.mark.parametrize(("header", "said"), [([], "no column"), (["a", " "], "column 2"), (["a", "a"], "twice")])
+@pytest.mark.parametrize(
+    ("header", "said"), [([], "no column"), (["a", " "], "column 2"), (["a", "b", "a"], "columns 1 and 3")]
+)
 def test_a_draft_refuses_a_broken_header(header: list[str], said: str) -> None:
-    with pytest.raises(SchemaError, match=said):
+    with pytest.raises(SchemaError, match=said) as refused:
         draft(header, "t")
+    assert "'a'" not in str(refused.value), "a file without a header has values there"

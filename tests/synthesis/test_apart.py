@@ -1,10 +1,14 @@
 """What is taken for public is never the confidential table: neither beside it, nor as a file that the schema names."""
 
+import json
+from pathlib import Path
 from shutil import copyfile
 
 import pytest
+from typer.testing import CliRunner
 
 import dipsmith as ds
+from dipsmith.cli.main import app
 from dipsmith.errors import UsageError
 from dipsmith.synthesis.noisy_count import count_where
 
@@ -96,6 +100,50 @@ def test_a_table_that_was_charged_for_is_public_only_at_a_cost(ledger, tmp_path)
         ds.synthesize(tmp_path / "next.csv", schema_of(tmp_path, "enum"), "mst", budget=ds.PureDP(1), ledger=ledger)
     assert ledger.show("people").spent_units == ds.PureDP(1).units
     started_from(tmp_path / "p.csv", ledger, tmp_path / "next.csv", cost=ds.PureDP("0.5"))
+
+
+LABELLED = {
+    "name": "people",
+    "unit": "row",
+    "neighbours": "label",
+    "fields": [
+        {"name": "code", "type": "string", "enum": LISTED, "other": "spy", "role": "public"},
+        {"name": "label", "type": "string", "enum": ["7", "8", "9"], "other": "9", "role": "private"},
+    ],
+}
+
+
+def test_no_plan_and_no_draft_reads_the_confidential_rows_as_public(ledger, tmp_path, monkeypatch):
+    """Neither is charged: a plan of trees that grew on private labels, or a draft of private levels, tells them for free."""
+    monkeypatch.chdir(tmp_path)
+    copyfile("p.csv", "copy.csv")
+    schema = ds.Schema.from_dict(LABELLED)
+    Path("s.yaml").write_text(json.dumps(LABELLED))
+    table = ds.public_table("copy.csv", schema)
+    with pytest.raises(UsageError, match="is the confidential one itself"):
+        ds.plan(schema, ds.Forest(targets=["label"], public=table), ds.PureDP(1), data="p.csv")
+    planned = ("plan", "p.csv", "--schema", "s.yaml", "--method", "forest", "--epsilon", "1", "--public")
+    for words in ((*planned, "copy.csv"), ("schema", "init", "p.csv", "--public-file", "copy.csv")):
+        done = CliRunner().invoke(app, list(words))
+        assert isinstance(done.exception, UsageError)
+        assert "is the confidential one itself" in str(done.exception)
+        assert "spy" not in done.output
+    Path("copy.csv").write_text("".join(ROWS[:3]))
+    assert CliRunner().invoke(app, [*planned, "copy.csv"]).exit_code == 0
+
+
+def test_rows_that_were_charged_for_are_not_labelled_in_their_order(ledger, tmp_path):
+    """Of another confidential table too: its order is no more public than that of this one."""
+    schema = ds.Schema.from_dict(LABELLED)
+    ledger.grant("others", ds.PureDP(9))
+    (tmp_path / "next.csv").write_text("".join(ROWS[:3]))
+    others = ds.Schema.from_dict(LABELLED | {"name": "others"})
+    ds.synthesize(tmp_path / "next.csv", others, "loglinear", budget=ds.PureDP(1), ledger=ledger)
+    with pytest.raises(UsageError, match="charged for it as the confidential table 'others'"):
+        ds.synthesize(
+            tmp_path / "p.csv", schema, "loglinear", budget=ds.PureDP(1), ledger=ledger, onto=tmp_path / "next.csv"
+        )
+    assert ledger.show("people").spent_units == 0
 
 
 @pytest.mark.parametrize(("private", "public"), [("fold", "fold/one.csv"), ("fold/one.csv", "fold"), ("f*/*", "fold")])

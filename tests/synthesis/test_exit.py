@@ -147,6 +147,19 @@ def test_the_private_file_is_not_labelled_in_its_own_order(tmp_path):
     assert frozen(rows, onto=rows.take(np.arange(10)))
 
 
+def test_a_release_does_not_label_the_private_file_in_its_own_order(tmp_path):
+    """Whoever has the file and a release of it: the labels are free, and the file's order may tell a private column."""
+    rows = clinic(50)
+    release = ds.Release.load(frozen(rows, sets=2, each="draw").save(tmp_path / "out"))
+    pa_csv.write_csv(rows, tmp_path / "clinic.csv")
+    for own in (rows, tmp_path / "clinic.csv", rows.drop_columns(["hiv"]).take(np.arange(50)[::-1])):
+        with pytest.raises(UsageError, match="order is not public"):
+            release.label(own, seed=1)
+    for public in release.tables:
+        assert release.label(public, seed=1)["person"].equals(public["person"]), "the order of a set is public"
+    assert release.label(rows.slice(1), seed=1)["person"].to_pylist() == rows["person"].to_pylist()[1:]
+
+
 @pytest.mark.slow
 def test_the_private_rows_in_another_form_leave_their_order_too(tmp_path):
     rows = clinic(200)

@@ -398,7 +398,7 @@ def test_the_command_asks_for_unit_and_neighbours_and_charges(tmp_path, monkeypa
     ("how", "error", "said"),
     [
         ({"unit": "person"}, UsageError, "say 'row'"),
-        ({"unit": Unit("who", 2)}, SchemaError, "'who', which is no column"),
+        ({"unit": Unit("who", 2)}, SchemaError, "'who', which is no column of the header's [0-9]+$"),
         ({"unit": Unit("a", 2, "b")}, UnsupportedError, "per column"),
         ({"neighbours": "label"}, UsageError, "private columns go together"),
         ({"private": ["a"]}, UsageError, "go together"),

@@ -71,6 +71,8 @@ def plan(
     from dipsmith.schema import Schema
     from dipsmith.schema.analysis import PlannedAnalysis
     from dipsmith.sources import source
+    from dipsmith.sources.fingerprint import fingerprints
+    from dipsmith.synthesis.apart import TakenForPublic, require_apart, require_public
     from dipsmith.synthesis.planned import AnalysisPlan, ready_method
     from dipsmith.synthesis.public import public_facts
 
@@ -85,11 +87,13 @@ def plan(
     budget = options.budget_of("1", None, delta) if target_width is not None else options.budget_of(epsilon, rho, delta)
     declared.check_known_rows(known_rows)
     given = None if data is None else source(data, table=of_table)
+    require_apart(declared, [given], None)
     facts = public_facts(declared, given, rows if known_rows is None else known_rows)
     asked = tuple(PlannedAnalysis.of(a) for a in (*declared.analyses, *(analysis or ())))
     wanted = suggest or method is None
     suggestion = propose(declared, budget, facts.rows, analyses=bool(asked)) if wanted else None
     chosen = method_of(method or (suggestion.method if suggestion else ""), settings, declared)
+    require_public([TakenForPublic(f, fingerprints(source(f))) for f in (public,) if f], [given], None)
     chosen = public_of(chosen, declared, budget, public, public_map, public_epsilon)
     run: dict[str, Any] = {"public": facts, "sets": sets, "each": each, "p0": p0, "level": level}
     if target_width is not None:

@@ -104,4 +104,7 @@ def check_header_names(header: Sequence[str]) -> None:
         if not str(column).strip():
             raise SchemaError(f"the header's column {i + 1} has no name; name it")
         if column in header[:i]:
-            raise SchemaError(f"column '{column}' is in the header twice; names must differ")
+            # Without its name: a file without a header has values there.
+            raise SchemaError(
+                f"the header's columns {header.index(column) + 1} and {i + 1} have the same name; rename one"
+            )

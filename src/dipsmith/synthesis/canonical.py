@@ -157,6 +157,13 @@ class PublicRows:
             for a, b in zip(self.columns, other.columns, strict=True)
         )
 
+    def lies_as(self, other: PublicRows) -> bool:
+        """Whether both hold the same rows in the same order."""
+        return self.rows == other.rows and all(
+            a.values.equals(b.values) and np.array_equal(a.ranks, b.ranks)
+            for a, b in zip(self.columns, other.columns, strict=True)
+        )
+
     def table(self, rows: NDArray[np.int64]) -> pa.Table:
         """Some rows, in the given order."""
         return pa.table([column.taken(rows) for column in self.columns], names=list(self.names))

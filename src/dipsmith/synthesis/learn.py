@@ -211,7 +211,7 @@ def _blank_schema(
     header = rows.columns
     for what, names in (("unit", [who.column] if who.column else []), ("private", private or ()), ("skip", skip)):
         for unknown in (n for n in names if n not in header):
-            raise SchemaError(f"{what} names '{unknown}', which is no column; the header has: {', '.join(header)}")
+            raise SchemaError(f"{what} names '{unknown}', which is no column of the header's {len(header)}")
     if (neighbours == "label") != bool(private):
         raise UsageError("neighbours 'label' and the private columns go together: give both, or neither")
     protected = set(private or ())

@@ -18,6 +18,7 @@ from dipsmith.schema import Codes, Schema, Unit
 from dipsmith.schema.formula.tree import quote
 from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprints
+from dipsmith.synthesis.apart import require_apart
 from dipsmith.synthesis.column_map import map_columns, require_factors
 from dipsmith.synthesis.natural_inputs import (
     MethodLike,
@@ -71,10 +72,10 @@ def plan(
     'mst'
     """
     declared = understand_schema(schema)
-    facts = public_facts(declared, data, rows)
-    return plan_order(
-        declared, understand_method(method, declared), understand_budget(budget), public=facts, sets=sets, each=each
-    )
+    chosen, given = understand_method(method, declared), None if data is None else source(data)
+    require_apart(declared, [given], None, chosen)
+    facts = public_facts(declared, given, rows)
+    return plan_order(declared, chosen, understand_budget(budget), public=facts, sets=sets, each=each)
 
 
 def public_table(

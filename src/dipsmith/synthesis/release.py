@@ -24,6 +24,7 @@ from dipsmith.report.sections import frame, page
 from dipsmith.schema import Categories, Schema
 from dipsmith.schema.writing import to_yaml
 from dipsmith.synthesis.answers import supports
+from dipsmith.synthesis.canonical import PublicRows
 from dipsmith.synthesis.card import ASKED, Card
 from dipsmith.synthesis.column_map import ColumnMap, map_columns, require_factors
 from dipsmith.synthesis.exit import (
@@ -138,6 +139,11 @@ class Release:
         The file must have every public column, under its name or by a map such as ``{"pay": "basic_pay * 1.08"}``;
         `factors` is a public table of numbers by group that the map uses (`dipsmith.synthesis.column_map`). The
         result has the public columns and the labels; and the unit's column, where labels are shared by the rows of a unit.
+
+        Privacy
+        -------
+        Reads the file and the release. A file with the very rows of the release, in an order that no set of it has, may be the
+        confidential one, whose order may tell what its rows say: it is refused.
         """
         chosen = self._chosen(model)
         needed = predictors(chosen.labeller())
@@ -147,8 +153,24 @@ class Release:
         labelled = chosen.label(found, seed)
         if not isinstance(labelled, pa.Table):
             return labelled
+        self._require_public_order(labelled.select(needed))
         known = (self.schema.linked, *self.schema.names)
         return labelled.select([name for name in known if name in labelled.column_names])
+
+    def _require_public_order(self, given: pa.Table) -> None:
+        """Refuse public rows that are the release's own, unless they lie as in one of its sets."""
+        names, held = given.column_names, self.tables
+        if not held.in_memory or given.num_rows != held.rows or not {*names} <= {*held.columns}:
+            return
+        rows = PublicRows.of(given.to_batches(), self.schema, names)
+        released = (PublicRows.of(table.to_batches(), self.schema, names) for table in held)
+        for i, one in enumerate(released):
+            if rows.lies_as(one) or (i == 0 and not rows.has_the_rows_of(one)):
+                return
+        raise UsageError(
+            "the file to label has the very rows of the release in another order, as the confidential table has them, whose "
+            "order is not public; the release holds their labels, and each of its sets can be labelled again"
+        )
 
     def _chosen(self, model: int) -> FittedModel:
         if not 1 <= model <= len(self.models):
