@@ -24,6 +24,8 @@ from dipsmith.schema.places import PlaceTable
 PAGE = Path(__file__).parents[2] / "docs" / "studies" / "places.md"
 RESULTS = Path(__file__).with_name("results.csv")
 SEEDS, EPSILONS, DELTA = range(5), (1.0, 10.0), 1e-9
+HALF = 0.5
+"""The share of the budget for counts by place where more is left for all else."""
 LEVELS = ("nation", "state", "county", "tract")
 TOLD = ((), *QUERIES)
 OTHERS = tuple(q for q in combinations(SIZES, 2) if q not in QUERIES)
@@ -40,7 +42,7 @@ DESIGN = (
     f"δ = {DELTA:g}; {len(SEEDS)} nations and noise seeds, none of which any constant was chosen on. *Told*: totals, sex × age "
     "and race × hispanic in every place of every level, which is what TopDown measures with all of its budget "
     "(`studies/topdown/reference.py`) and what AIM with places is asked to plan (`planned=[(tract, sex, age), (tract, race, "
-    "hispanic)]`); it keeps 35 % of its budget for all else. *Not told*: all other pairs of columns, in every place; TopDown "
+    "hispanic)]`); it keeps 35 % of its budget for all else, or half of it (`place_share=.5`). *Not told*: all other pairs of columns, in every place; TopDown "
     "has no answer to most of them. The figure is the mean absolute error of a count."
 )
 
@@ -78,7 +80,8 @@ def measure(epsilon: float, seed: int) -> list[Figure]:
     columns, counts = top_down(people, QUERIES, float(budget.rho), seed)
     made = rows_of(columns, counts, "tract", [schema[n].size for n in columns])
     record("TopDown", Codes.of(schema, made, int(counts.sum())), process_time() - start)
-    for name, method, seen in (("places", AIM(planned=planned), schema), ("AIM", AIM(), flat)):
+    half = AIM(planned=planned, place_share=HALF)
+    for name, method, seen in (("places", AIM(planned=planned), schema), ("half", half, schema), ("AIM", AIM(), flat)):
         start = process_time()
         rows = Codes.of(seen, people.columns, len(people))
         drawn = method.fit(Curator.rehearse(rows, budget, seed=seed)).sample(seed=seed)
@@ -101,18 +104,23 @@ def page(figures: Iterable[Figure]) -> str:
 
     lines = ["# Places: TopDown and AIM", "", fill(INTRODUCTION, 118), "", "## Design", "", fill(DESIGN, 118), ""]
     for title, queries, methods in (
-        ("What TopDown is told of", "told", ("TopDown", "places", "AIM")),
-        ("What it is not told of", "not told", ("places", "AIM")),
+        ("What TopDown is told of", "told", ("TopDown", "places", "half", "AIM")),
+        ("What it is not told of", "not told", ("places", "half", "AIM")),
     ):
         lines += [f"## {title}", ""]
-        names = {"places": "AIM with places", "AIM": "AIM without", "TopDown": "TopDown"}
+        names = {
+            "places": "AIM with places",
+            "half": f"with {HALF:.0%} for places",
+            "AIM": "AIM without",
+            "TopDown": "TopDown",
+        }
         ratio = f"with places : {'TopDown' if queries == 'told' else 'without'}"
         lines.append(f"| ε | level | {' | '.join(names[m] for m in methods)} | {ratio} |")
         lines.append(f"|--:|---|{'--:|' * (len(methods) + 1)}")
         for epsilon in EPSILONS:
             for level in LEVELS:
                 errors = [mean(epsilon, m, level, queries) for m in methods]
-                against = errors[0] if queries == "told" else errors[1]
+                against = errors[0] if queries == "told" else errors[-1]
                 ours = errors[methods.index("places")]
                 shown = " | ".join(f"{e:.2f}" for e in errors)
                 lines.append(f"| {epsilon:g} | {level} | {shown} | {ours / against:.2f} |")
@@ -130,8 +138,12 @@ def _reading() -> list[str]:
         "With places, AIM stays near TopDown on TopDown's own queries although it spends only 65 % of the budget on them: "
         "least squares uses all levels at once, and tables of small places are drawn towards those of the places that hold "
         "them. What it is not told of it answers too, from rows; nationwide that is less precise than AIM without places, "
-        "which has the whole budget for it, and more precise by state and county. `place_share` moves the balance. TopDown "
-        "is our own, for small tables: one pass of least squares and one of rounding for each level."
+        "which has the whole budget for it, and by state and county as precise or more. `place_share` moves the balance: half of "
+        "the budget for places brings nationwide pairs nearer, at the price of what is told. Where the budget is large the "
+        "rest is no noise: rows with places are completed place by place and not balanced to the model's tables as others "
+        "are (at ε = 10, ten times as many rows of a nation that is not among these erred by 39.6 nationwide instead of "
+        "48.9). TopDown is our own, for small tables: one pass of least "
+        "squares and one of rounding for each level."
     )
     return ["## How to read it", "", fill(text, 118)]
 
