@@ -134,8 +134,9 @@ def figure(block: Figure, *, sortable: bool = False) -> str:
     file = escape(f"{block.file}.csv")
     numbers = f' Numbers: <a href="{file}">{file}</a>.' if block.file else ""
     under = facts(block.parameters) if block.parameters is not None else ""
+    reach = ' tabindex="0"' if block.svg else ""  # a wide drawing is scrolled, by keys too
     return (
-        f"<figure><p>{escape(block.title)}</p>{drawing}"
+        f"<figure{reach}><p>{escape(block.title)}</p>{drawing}"
         f"<figcaption>{escape(block.caption)}{numbers}</figcaption>{under}</figure>"
     )
 

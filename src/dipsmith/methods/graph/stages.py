@@ -149,8 +149,9 @@ def plan_columns(
     return steps
 
 
-CHOICE_SECONDS, PAIR_BYTES = 1e-5, 75e3
-"""Choosing again and again among all pairs of columns: seconds by the cube of their number, bytes by pair."""
+CHOICE_SECONDS, PAIR_SECONDS, PAIR_BYTES = 1e-5, 3e-3, 75e3
+"""Counting all pairs of columns and choosing among them again and again: seconds by the cube of their number and by pair,
+bytes by pair."""
 CHOSEN_SECONDS, CHOSEN_BYTES = 2.7e-6, 350.0
 """Per cell of a table that is chosen: measured, fitted, written into the file of measurements."""
 LARGEST_CHOSEN = 1 << 20
@@ -170,7 +171,11 @@ def graph_outlook(
         if_chosen = dict.fromkeys(chosen, (last.sd or 0.0) ** 2)
     columns, chosen_cells = table_effort(steps), _chosen_cells(schema, if_chosen)
     effort = Effort(
-        columns.seconds + seconds + CHOICE_SECONDS * len(schema.names) ** 3 + CHOSEN_SECONDS * chosen_cells,
+        columns.seconds
+        + seconds
+        + PAIR_SECONDS * len(if_chosen)
+        + CHOICE_SECONDS * len(schema.names) ** 3
+        + CHOSEN_SECONDS * chosen_cells,
         columns.memory + PAIR_BYTES * len(if_chosen) + CHOSEN_BYTES * chosen_cells,
     )
     return Outlook(tables_of(schema, steps), if_chosen=if_chosen, effort=effort)
