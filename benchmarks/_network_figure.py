@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from _scoreboard_figure import NAMES
+
 
 def draw(results: str, path: str, methods: tuple[str, ...]) -> None:
     """Two- and three-way error against ε: our methods in colour, peers open and grey, two real halves as the floor."""
@@ -42,7 +44,7 @@ def draw(results: str, path: str, methods: tuple[str, ...]) -> None:
                     yerr=[2 * line["sd"][k] for _, line in found], fmt=MARKS[i], linestyle=DASH,
                     color=COLOURS[i], markerfacecolor="white", markersize=5, linewidth=1.2,
                 )  # fmt: skip
-                axis.annotate(method, (found[-1][0], found[-1][1]["tvd"][k]), xytext=(7, 0), textcoords="offset points",
+                axis.annotate(NAMES.get(method, method), (found[-1][0], found[-1][1]["tvd"][k]), xytext=(7, 0), textcoords="offset points",
                               va="center", color=COLOURS[i], fontsize=8)  # fmt: skip
             for line in lines:
                 if line["what"].startswith(("mbi", "dpmm", "smartnoise")):

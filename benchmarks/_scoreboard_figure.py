@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+NAMES = {
+    "mst": "MST", "aim": "AIM", "privbayes": "PrivBayes", "smartnoise": "SmartNoise", "adult": "Adult", "acs": "ACS 2019",
+    "loans": "Loans", "salary": "Salaries",
+}  # fmt: skip
+"""What readers call methods, packages and tables."""
+
 
 def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, epsilon: str = "1") -> None:
     """One mark for each method: ours in colour, peers grey; down and to the left is better."""
@@ -29,7 +35,8 @@ def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, ep
                 i = ("mst", "aim", "privbayes").index(method)
                 colour = COLOURS[i] if whose == "dipsmith" else SOFT
                 axis.plot(line["cpu"], line["tvd2"], MARKS[i], color=colour, markerfacecolor="white", markersize=6)
-                name = method if whose == "dipsmith" else f"{whose} {method}"
+                own = NAMES.get(method, method)
+                name = own if whose == "dipsmith" else f"{NAMES.get(whose, whose)} {own}"
                 axis.annotate(
                     name,
                     (line["cpu"], line["tvd2"]),
@@ -44,7 +51,7 @@ def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, ep
             axis.set_xticks([0.1, 1, 10, 100, 1000], ["0.1", "1", "10", "100", "1,000"])
             axis.margins(y=0.2)
             axis.set_ylim(bottom=0)
-            axis.set_title(table)
+            axis.set_title(NAMES.get(table, table))
             axis.set_xlabel("CPU seconds (logarithmic)")
         panels[0].set_ylabel(f"TVD of pairs, ε = {epsilon}")
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
