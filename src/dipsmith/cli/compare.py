@@ -87,7 +87,7 @@ def compare(
             names=name,
             classifiers=classifier,
             third=third,
-            pairs=[_two_columns(text) for text in pair or ()],
+            pairs=[(one.strip(), other.strip()) for one, _, other in (text.partition(",") for text in pair or ())],
             third_file=third_file,
             match_on=match_on,
             rows=rows,
@@ -99,9 +99,3 @@ def compare(
         where = found.save(out)
     last = f"Written to {where}/comparison.html — CONFIDENTIAL, look {found.looks} at '{found.dataset}'."
     answer(json, {"out": str(where), **found.to_dict()}, str(found), last)
-
-
-def _two_columns(text: str) -> tuple[str, str]:
-    """The columns of a --pair."""
-    one, _, other = (part.strip() for part in text.partition(","))
-    return one, other

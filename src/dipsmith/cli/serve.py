@@ -190,16 +190,12 @@ def _words(command: Any, given: Any) -> list[str]:
         if parameter.param_type_name == "argument":
             places += [_word(name, v) for v in values]
         elif value is True:
-            options.append(_flag(parameter, name))
+            if not parameter.is_flag:
+                raise UsageError(f"'{name}' is true, expected a value")
+            options.append(str(parameter.opts[0]))
         else:
             options += [f"{parameter.opts[0]}={_word(name, v)}" for v in values]
     return options + places
-
-
-def _flag(parameter: Any, name: str) -> str:
-    if not parameter.is_flag:
-        raise UsageError(f"'{name}' is true, expected a value")
-    return str(parameter.opts[0])
 
 
 def _word(name: str, value: Any) -> str:

@@ -48,5 +48,5 @@ def supports(
     table("Pairs of columns, the worst first", ("pair", "support", "noise on a count", "noisy table"), rows, (2,))
     say(
         f"{len(pairs)} pairs with a private column"
-        + (f", {len(pairs) - 20} more: --all" if len(pairs) > len(shown) else "")
+        + (f", {len(pairs) - SHOWN} more: --all" if len(pairs) > len(shown) else "")
     )

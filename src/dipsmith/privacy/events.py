@@ -280,7 +280,7 @@ def block_of(block: str, attribute: str, label: str) -> str:
 def path_inside(block: str, name: str) -> str:
     """The path of a named part of a block.
 
-    >>> inside("year=1996", "tree 1"), inside("", "tree 1"), path_inside("year=1996", "")
+    >>> path_inside("year=1996", "tree 1"), path_inside("", "tree 1"), path_inside("year=1996", "")
     ('year=1996/tree 1', 'tree 1', 'year=1996')
     """
     return "/".join(p for p in (block, _escape(name)) if p)

@@ -12,7 +12,7 @@ the sensitivity of every table is that of one row (``docs/proofs/household.md``)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -105,7 +105,8 @@ def _of_people(members: Members) -> Iterator[Rule]:
     """What the rules of members, and those over both tables, say of a head and of another member."""
     for rule in (*members.schema.rules, *members.rules):
         for copy in (of_head, of_member):
-            yield _renamed(rule, members, copy)
+            never = tuple((copy(name) if name in members.schema else name, codes) for name, codes in rule.never)
+            yield Rule(never, rule.text)
 
 
 def _of_order(members: Members) -> Iterator[Rule]:
@@ -119,11 +120,6 @@ def _of_order(members: Members) -> Iterator[Rule]:
         for level in range(1, size):
             before = tuple(range(level))
             yield Rule(((own, before), (copy(members.order), (level,))), "members stand in order")
-
-
-def _renamed(rule: Rule, members: Members, copy: Callable[[str], str]) -> Rule:
-    never = ((copy(name) if name in members.schema else name, codes) for name, codes in rule.never)
-    return Rule(tuple(never), rule.text)
 
 
 def check_members(schema: Schema) -> None:

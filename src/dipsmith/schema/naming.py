@@ -33,7 +33,8 @@ one line of at most 100 characters that begins with a letter or digit
         raise SchemaError("name is empty; give the table a short name")
     odd = next((c for c in name if not _is_plain(c)), None)
     if odd is not None:
-        raise SchemaError(f"name has a {_show_character(odd)}; use {RULE}")
+        shown = f"'{odd}'" if odd.isprintable() else f"character U+{ord(odd):04X}"
+        raise SchemaError(f"name has a {shown}; use {RULE}")
     if len(name) > LONGEST:
         raise SchemaError(f"name has {len(name)} characters; use {RULE}")
     if name != unicodedata.normalize("NFC", name):
@@ -60,8 +61,3 @@ def _is_plain(character: str) -> bool:
 def _is_word(character: str) -> bool:
     kind = unicodedata.category(character)
     return kind[0] == "L" or kind == "Nd"
-
-
-def _show_character(character: str) -> str:
-    """The sign itself if it is printable, else its code point."""
-    return f"'{character}'" if character.isprintable() else f"character U+{ord(character):04X}"

@@ -12,7 +12,7 @@ Made from the measurements, the model and public facts alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, combinations_with_replacement
@@ -300,11 +300,8 @@ class SupportIndex:
     def worst_pairs(self) -> list[Support]:
         """Every two columns of which one is private: those that are not carried first, then the noisiest."""
         return sorted(
-            (self.columns(*two) for two in combinations(self.names, 2) if not self._is_public(two)), key=_badness
+            (self.columns(*two) for two in combinations(self.names, 2) if not set(two) <= self.public), key=_badness
         )
-
-    def _is_public(self, names: Collection[str]) -> bool:
-        return set(names) <= self.public
 
 
 def _badness(found: Support) -> tuple[int, float, str]:

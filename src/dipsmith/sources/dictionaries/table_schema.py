@@ -34,11 +34,7 @@ def read_table_schema(path: Path) -> list[ColumnFacts]:
     if not isinstance(columns, list) or not all(isinstance(c, Mapping) for c in columns):
         raise SourceError(f"{path}: no list of fields (Frictionless) or of tableSchema.columns (CSVW) is in it")
     blanks = data.get("missingValues") if isinstance(data, Mapping) else None
-    return [_fact(c, blanks) for c in columns if not _virtual(c)]
-
-
-def _virtual(column: Mapping[str, Any]) -> bool:
-    return str(column.get("virtual", "")).lower() == "true"
+    return [_fact(c, blanks) for c in columns if str(c.get("virtual", "")).lower() != "true"]
 
 
 def _fact(column: Mapping[str, Any], blanks: Any) -> ColumnFacts:
