@@ -246,26 +246,18 @@ class _Maker:
         """The response: a public number, or a private term."""
         node = self.formula.response
         private = self.private_columns(node)
-        if not private:
-            column = self.columns[node.name] if isinstance(node, Column) else None
-            if isinstance(column, Category):
-                if len(column.levels) != 2:
-                    raise UsageError(
-                        f"analysis '{abridge(self.formula.text)}': the response has {len(column.levels)} levels; a regression "
-                        "takes a number, a column with two levels, or a comparison"
-                    )
-                return np.where(column.codes < 0, np.nan, column.codes.astype(np.float64)), None
-            return evaluate(node, self.columns, self.rows), None
         column = self.columns[node.name] if isinstance(node, Column) else None
-        if isinstance(column, Category):
-            if len(column.levels) != 2:
-                raise UsageError(
-                    f"analysis '{abridge(self.formula.text)}': '{abridge(spell(node))}' has {len(column.levels)} labels; compare "
-                    'it with one of them, as in I(race == "A")'
-                )
-            values = self.positions(private[0]).astype(np.float64)
-        else:
-            values = self.on_labels(node, private)
+        labels = column if isinstance(column, Category) else None
+        if labels is not None and len(labels.levels) != 2:
+            raise UsageError(
+                f"analysis '{abridge(self.formula.text)}': '{abridge(spell(node))}' has {len(labels.levels)} labels; a regression "
+                'takes a number or two labels: compare it with one of them, as in I(race == "A")'
+            )
+        if not private:
+            if labels is None:
+                return evaluate(node, self.columns, self.rows), None
+            return np.where(labels.codes < 0, np.nan, labels.codes.astype(np.float64)), None
+        values = self.on_labels(node, private) if labels is None else self.positions(private[0]).astype(np.float64)
         none = np.broadcast_to(np.int64(0), self.rows)
         name = spell(node)
         return None, PrivateTerm(name, private, none, 1, None, (name,), np.zeros(1, np.int64), values[None, :])
