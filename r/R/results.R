@@ -1,6 +1,6 @@
 #' Planned results of a release
 #'
-#' What was planned before the release was made was measured directly, and is told with its interval.
+#' What was planned before the release was made was measured directly, and comes with its interval.
 #'
 #' @param release The folder of a release.
 #' @return A data frame of class `dips_results` with a line for each coefficient: `formula`, `part` (missing, or the

@@ -46,7 +46,7 @@ print.dips_release <- function(x, ...) {
 #' Check a release against its card, and the card against the ledger
 #'
 #' @param release The folder of a release.
-#' @param ledger The ledger file; without, only the release is checked.
+#' @param ledger The ledger file; when omitted, only the release is checked.
 #' @return What was checked, invisibly; an error that says what does not agree.
 #' @examplesIf dipsmith::dips_available() && interactive()
 #' dips_verify(system.file("extdata", "release", package = "dipsmith"))
@@ -94,13 +94,13 @@ print.dips_comparison <- function(x, ...) {
 
 #' Ask whether a finding holds in the confidential rows
 #'
-#' Writes a question that the steward answers with `dipsmith confirm`, and tells how likely a clear answer is.
+#' Writes a question that the steward answers with `dipsmith confirm`, and says how likely a clear answer is.
 #'
 #' @param release The folder of a release.
 #' @param formula The regression.
 #' @param claim What is claimed, such as `"sex[F] < 0"`.
 #' @param epsilon,rho,delta What the answer may cost.
-#' @param out The question file to write; without, only the chances are told.
+#' @param out The question file to write; when omitted, only the chances are shown.
 #' @param reference The levels that others are compared with.
 #' @param by,why Who asks, and why.
 #' @return A list of class `dips_question`: the question, its digest, and `power`, what can be expected.

@@ -258,7 +258,7 @@ def test_commands_of_how_tos_run(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sfi", stata)
     exec(compile(inside, "planned.do", "exec"), {})
     number = r"-?\d+\.\d{4}"
-    form = re.compile(rf" *\S.*(  not told: noise would hide it| +{number}  \[{number}, {number}\])")
+    form = re.compile(rf" *\S.*(  no estimate: noise would hide it| +{number}  \[{number}, {number}\])")
     assert len(told) == 9, told
     assert all(form.fullmatch(line) for line in told[1:]), told
     assert set(macros) <= {"gap"}
