@@ -162,8 +162,6 @@ class Holdings:
         same: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]], list[MeasuredTable]] = defaultdict(list)
         grown: dict[frozenset[str], list[MeasuredTable]] = defaultdict(list)
         for table in tables:
-            if table.counts_some_rows:
-                continue
             if table.kind == "cross-table":
                 # of equal shape too: one beside what was the period before is another table than the column by itself
                 same[tuple(dict(table.within)), table.attributes, table.shape].append(table)
@@ -202,7 +200,9 @@ def _cross(
     """Tables over the same columns as one; None where some part of the rows was never asked."""
     precision: dict[tuple[tuple[str, str], ...], float] = defaultdict(float)
     for table in tables:
-        precision[table.within] += inf if table.variance == 0 else 1 / table.variance
+        # Where some rows are counted, such as some steps of each unit, noise weighs as much more as there are more rows.
+        times = max(1.0, rows / max(float(table.values.sum()), 1.0)) if table.counts_some_rows else 1.0
+        precision[table.within] += inf if table.variance == 0 else 1 / (table.variance * times**2)
     if len(precision) < prod(schema[n].size for n in parts if n in schema):
         return None
     variances = [0.0 if p == inf else 1 / p for p in precision.values()]
