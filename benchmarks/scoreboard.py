@@ -233,7 +233,8 @@ def means(lines: dict[str, dict]) -> dict[tuple[str, str, str, str], dict]:
             for c in (*COLUMNS, "accuracy_real")
             if ended and c in ended[0]
         }
-        made[key] = one | {"seeds": len(ended), "limit": next((g["limit"] for g in group if "limit" in g), None)}
+        limit = next((g["limit"] for g in group if "limit" in g), None)
+        made[key] = one | {"seeds": len(ended), "limit": limit, "before": any("before" in g for g in group)}
     return made
 
 
@@ -261,6 +262,8 @@ def page(lines: dict[str, dict]) -> str:
         "The k-marginal is SDNist's formula on our bins and on all columns (ACS: by PUMA), not its official report.",
         "",
     ]
+    if any("before" in line for line in lines.values()):
+        text += ["†: run before rows were balanced ([0019](decisions/0019-balanced-rows.md)).", ""]
     text += ["![Error of pairs and CPU seconds](images/scoreboard.svg)", ""]
     found = means(lines)
     for name in dict.fromkeys(key[0] for key in found):
@@ -274,7 +277,8 @@ def page(lines: dict[str, dict]) -> str:
                 found[key]["ratio"] = found[key]["tvd2"] / ours["tvd2"]
             rivals = [r for k, r in found.items() if (k[0], k[3]) == (name, key[3])]
             cells = [_cell(found[key], column, rivals) for column in COLUMNS]
-            text.append(f"| {key[1]} {key[2]} | {key[3]} | {found[key]['seeds']} | " + " | ".join(cells) + " |")
+            mark = " †" if found[key]["before"] else ""
+            text.append(f"| {key[1]} {key[2]}{mark} | {key[3]} | {found[key]['seeds']} | " + " | ".join(cells) + " |")
         text.append("")
     return "\n".join([*text, *official(HERE / "results" / "nist.jsonl")])
 
