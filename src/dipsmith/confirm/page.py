@@ -15,6 +15,10 @@ from dipsmith.report.content import Block, Cell, Facts, Figure, Page, Section, T
 from dipsmith.report.sections import page
 
 NOT_PRIVATE = "NOT PRIVATE: made with a known seed, for tests"
+LIMITS = (
+    f"A verdict needs a probability above {SURE:g} (confirmed) or below {1 - SURE:.2g} (contradicted). The same question "
+    "asked again returns this answer and costs nothing; any other question is a new charge."
+)
 
 
 def answer_page(answer: AnswerCard) -> str:
@@ -30,23 +34,20 @@ def answer_content(answer: AnswerCard) -> Page:
     asked += [("Asked by", question.by)] if question.by else []
     asked += [("Why", question.why)] if question.why else []
     asked += [("Release", question.release)]
+    meaning = (
+        f"The answer is differentially private ({answer.guarantee}): it hardly depends on any one unit of the confidential "
+        "table, and its price adds to that of every other release and answer about it."
+    )
     return Page(
         title=f"Answer: {answer.verdict}",
-        lead=(answer.sentence, _meaning(answer)),
+        lead=(answer.sentence, meaning),
         sections=(
             Section("What was asked", (Facts(tuple(asked)),)),
             Section("What came out", tuple(_blocks(answer))),
-            Section("What it cost", (Facts(tuple(_cost(answer))), _limits(answer))),
+            Section("What it cost", (Facts(tuple(_cost(answer))), LIMITS)),
         ),
         stamp=NOT_PRIVATE if answer.testing else "",
         footer=f"dipsmith {answer.version}. Check this answer: dipsmith verify FOLDER --public STEWARD.pub",
-    )
-
-
-def _meaning(answer: AnswerCard) -> str:
-    return (
-        f"The answer is differentially private ({answer.guarantee}): it hardly depends on any one unit of the confidential "
-        "table, and its price adds to that of every other release and answer about it."
     )
 
 
@@ -180,10 +181,3 @@ def _cost(answer: AnswerCard) -> list[tuple[str, str]]:
         found.append(("Sensitivity", f"one unit moves the numbers by {answer.sensitivity:g} at most"))
     found += [] if answer.ledger_head is None else [("Ledger head", answer.ledger_head)]
     return [*found, ("Signed by", "nobody" if answer.signer is None else f"key {answer.signer}")]
-
-
-def _limits(answer: AnswerCard) -> str:
-    return (
-        f"A verdict needs a probability above {SURE:g} (confirmed) or below {1 - SURE:.2g} (contradicted). The same question "
-        "asked again returns this answer and costs nothing; any other question is a new charge."
-    )

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import NotCarried, UsageError
-from dipsmith.estimation.measured_table import MeasuredTable
 from dipsmith.inference.combine import Combined, check_level
 from dipsmith.inference.gate import recurring
 from dipsmith.inference.noise_aware import FARTHER
@@ -73,6 +72,9 @@ def weighted_totals(release: Any, *columns: str, level: float = 0.95, sampling: 
     within = np.mean([_sampling(t, keep, weight) for t in found.tables], axis=0) if sampling else np.zeros(len(totals))
     variance = within + noise
     heavy = noise**2 * (KURTOSIS * FARTHER if best.law == "discrete Laplace" else 0.0)
+    whom = f"the confidential sample: noise alone ({best.law})"
+    if sampling:
+        whom = "the population: noise, and sampling with unequal probabilities, without strata or clusters"
     return Combined(
         names=_names(keep),
         estimate=totals,
@@ -82,16 +84,10 @@ def weighted_totals(release: Any, *columns: str, level: float = 0.95, sampling: 
         variance=variance,
         df=np.divide(variance**2, heavy, out=np.full(len(totals), inf), where=heavy > 0),
         sets=len(found.tables),
-        rule=f"Noisy totals of {weight} as they were drawn" + _of_whom(best, sampling),
+        rule=f"Noisy totals of {weight} as they were drawn, for {whom}",
         level=level,
         notes=recurring(found) if sampling else (),
     )
-
-
-def _of_whom(table: MeasuredTable, sampling: bool) -> str:
-    if sampling:
-        return ", for the population: noise, and sampling with unequal probabilities, without strata or clusters"
-    return f", for the confidential sample: noise alone ({table.law})"
 
 
 def _sampling(table: pa.Table, keep: Marginal, weight: str) -> NDArray[np.float64]:

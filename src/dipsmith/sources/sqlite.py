@@ -20,13 +20,9 @@ def mend_values(table: Table) -> Table:
     warehouse, name = table.get_backend(), f"dipsmith_{uuid4().hex}"
     looked_at = table.select([_believed(table[column]).name(column) for column in table.columns])
     warehouse.con.execute(f"CREATE TEMPORARY VIEW {name} AS {statement(looked_at, warehouse)}")
-    warehouse.con.text_factory = _decode
+    warehouse.con.text_factory = lambda text: text.decode("utf-8", "replace")
     kinds = {column: kind.copy(nullable=True) for column, kind in table.schema().items()}
     return find_view(name, type(table.schema())(kinds), warehouse)
-
-
-def _decode(text: bytes) -> str:
-    return text.decode("utf-8", "replace")
 
 
 def _believed(column: Column) -> Column:

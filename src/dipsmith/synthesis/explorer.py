@@ -197,7 +197,7 @@ def explorer_content(release: Release, glance: Glance, format: str) -> dict[str,
         "testing": card.testing,
         "rows": card.rows,
         "people": public_rows(release) if counted_once else None,
-        "set": set_name(format, several_files=glance.several_files),
+        "set": f"synthetic-1.{format}{'/' if glance.several_files else ''}",
         "some": len(glance.some),
         "columns": [
             {
@@ -220,11 +220,6 @@ def explorer_content(release: Release, glance: Glance, format: str) -> dict[str,
             "rows": len(unseen),
         },
     }
-
-
-def set_name(format: str, *, several_files: bool) -> str:  # noqa: A002
-    """The file of the first set, as code names it; a folder of files ends in a slash."""
-    return f"synthetic-1.{format}{'/' if several_files else ''}"
 
 
 def _level(found: Support) -> int:

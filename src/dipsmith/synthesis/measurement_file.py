@@ -77,12 +77,7 @@ def write_measurements(out: Exit, measured: Sequence[MeasuredTable]) -> None:
     if measured:
         columns = _schema(measured)
         out.rows(FILE, _pieces(measured, columns), columns)
-        out.text(PAGE, page_text())
-
-
-def page_text() -> str:
-    """What the columns mean, for readers of the release."""
-    return resources.files("dipsmith.synthesis").joinpath("measurements.md").read_text("utf-8")
+        out.text(PAGE, resources.files("dipsmith.synthesis").joinpath(PAGE).read_text("utf-8"))
 
 
 def read_measurements(folder: Path, schema: Schema) -> tuple[MeasuredTable, ...]:

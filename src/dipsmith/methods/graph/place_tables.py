@@ -182,7 +182,7 @@ class PlaceEstimates:
     def _components(self) -> dict[Attributes, Floats]:
         """The estimate of every component, nodes first."""
         found = {}
-        for component in self._all_components():
+        for component in dict.fromkeys([(), *(part for names in self.sets for part in _parts(names))]):
             levels = [self._pooled(level, component) for level in range(len(self.places.sizes))]
             pooled = np.concatenate(levels)
             if not component:
@@ -214,9 +214,6 @@ class PlaceEstimates:
         """The nodes of a level."""
         starts = np.cumsum([0, *self.places.sizes])
         return slice(int(starts[level]), int(starts[level + 1]))
-
-    def _all_components(self) -> list[Attributes]:
-        return list(dict.fromkeys([(), *(part for names in self.sets for part in _parts(names))]))
 
     def _telling(self, level: int, component: Attributes) -> list[PlaceQuestion]:
         return [q for q in self.variances if q.level == level and set(component) <= set(q.columns)]

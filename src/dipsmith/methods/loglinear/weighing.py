@@ -69,17 +69,12 @@ class Weighing:
         return cls(H, W, (G + G.transpose(0, 2, 1)) / 2)
 
     def choose(
-        self,
-        residual: Floats,
-        phi: Floats,
-        penalties: Sequence[Penalty],
-        strengths: Sequence[Floats],
-        rounds: int = ROUNDS,
+        self, residual: Floats, phi: Floats, penalties: Sequence[Penalty], strengths: Sequence[Floats]
     ) -> PenaltyChoice:
         """Penalties and effects, from HW(residual + Hφ)."""
         right = _times(self.H, _times(self.W, residual + _times(self.H, phi)))
         if self.G.ndim == 2:
-            return choose_dense(self.G, right, penalties, strengths, rounds)
+            return choose_dense(self.G, right, penalties, strengths, ROUNDS)
         return choose_cellwise(self.G, right.reshape(self.G.shape[:2]), penalties[0], strengths[0])
 
     def square(self, residual: Floats) -> float:
@@ -132,15 +127,10 @@ class ContrastWeighing:
         return cls(information.basis, H, W, tuple(_weigh(h, w, noise) for h, w in zip(H, W, strict=True)))
 
     def choose(
-        self,
-        residual: Floats,
-        phi: Floats,
-        penalties: Sequence[Penalty],
-        strengths: Sequence[Floats],
-        rounds: int = ROUNDS,
+        self, residual: Floats, phi: Floats, penalties: Sequence[Penalty], strengths: Sequence[Floats]
     ) -> PenaltyChoice:
         """Penalties and effects, from HW(residual + Hφ)."""
-        found = choose_by_contrast(self.G, self._right(residual, phi), penalties, strengths, rounds)
+        found = choose_by_contrast(self.G, self._right(residual, phi), penalties, strengths, ROUNDS)
         return replace(found, effects=self._back(found.effects))
 
     def follow(self, residual: Floats, phi: Floats, choice: PenaltyChoice) -> PenaltyChoice:

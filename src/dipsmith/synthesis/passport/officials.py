@@ -89,7 +89,7 @@ def _protected(facts: PassportFacts) -> tuple[Any, ...]:
 def _strength(facts: PassportFacts) -> tuple[Any, ...]:
     epsilon, delta = facts.card.loss
     won = chance(epsilon)
-    apart = "" if delta == 0 else f" This may fail with a chance of at most {_one_in(delta)}."
+    apart = "" if delta == 0 else f" This may fail with a chance of at most 1 in {round(1 / delta):,}."
     found = -int(-100 * power(epsilon, delta) // 1)
     return (
         f"Whoever would bet 50:50 on such a secret before the release can reach at most {won}:{100 - won} after it.{apart}",
@@ -125,10 +125,6 @@ def _shifted(prior: float, epsilon: float) -> str:
     odds = prior / (1 - prior) * exp(min(epsilon, LARGE))
     share = 100 * odds / (1 + odds)
     return f"{share:.0f}:{100 - share:.0f}" if share >= 10 else f"{share:.1f}:{100 - share:.1f}"
-
-
-def _one_in(delta: float) -> str:
-    return f"1 in {round(1 / delta):,}"
 
 
 def _suppression(facts: PassportFacts) -> tuple[Any, ...]:
