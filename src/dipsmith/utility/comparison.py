@@ -33,7 +33,7 @@ NOTICE = (
 )
 CLASSIFIERS = {
     "logistic": "a model of main effects",
-    "interactions": "a model of two-way effects",
+    "interactions": "a model of two-way effects (at most 120 of them)",
     "cart": "a decision tree",
     "forest": "a random forest",
     "svm": "a support vector machine",
