@@ -79,16 +79,16 @@ def test_results_say_what_a_plain_regression_of_the_rows_gives(half_carried: ds.
 
 
 @pytest.mark.parametrize(
-    ("formula", "crowded"),
+    ("formula", "cut"),
     [("log(pay) ~ sex:agency + age | year", False), ("log(pay) ~ sex + age + I(2*age)", False), (FORMULA, True)],
     ids=["products", "a column said twice", "rows that do not count"],
 )
-def test_rows_say_the_same_by_sums_of_labels_and_by_a_regression(formula: str, crowded: bool) -> None:
+def test_rows_say_the_same_by_sums_of_labels_and_by_a_regression(formula: str, cut: bool) -> None:
     """Rows that say the same occur twice, and pay has gaps; what sums cannot say is left to the regression."""
     frame = pd.concat([people(500, 11)] * 2)
     frame.loc[frame.pay < frame.pay.quantile(0.01), "pay"] = np.nan
     told = schema().to_dict()
-    if crowded:
+    if cut:
         frame["person"] = np.arange(len(frame)) // 4
         told["unit"] = {"column": "person", "max_rows": 2}
     table = pa.Table.from_pandas(frame, preserve_index=False)

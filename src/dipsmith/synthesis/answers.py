@@ -144,6 +144,8 @@ class AnswerRoute:
 def supports(release: Release, asked: str, family: Family = "auto") -> Support:
     """What a release carries of a formula: *not carried* where `fit` refuses it, *measured* where estimates are direct."""
     found = release.support_index.formula(asked)
+    if not release.tables.in_memory:
+        return found  # the workers make the rows when the release is saved
     references = planned_references(release, asked)
     tables, schema = tuple(release.tables), release.schema
     inner, _ = split_by(asked)

@@ -104,8 +104,8 @@ MUTANTS = (
     one(
         "row count of the data as public",
         "privacy/curator.py",
-        '            public = self.relation == "label" or (self.relation == "replace" and self.max_rows == 1)',
-        "            public = True",
+        '        public = self.relation == "label" or (self.relation == "replace" and self.max_rows == 1)',
+        "        public = True",
         f"{REPLAY}[marginals/add-remove-pure]",
     ),
     one(
@@ -190,8 +190,8 @@ MUTANTS = (
     one(
         "double spending across nested curators",
         "privacy/curator.py",
-        '        """A child that holds part of this curator\'s budget."""\n        self._purse.take(budget)\n',
-        '        """A child that holds part of this curator\'s budget."""\n',
+        "    def _seeing(self, rows: Rows, budget: Budget, block: str) -> Curator:\n        self._purse.take(budget)\n",
+        "    def _seeing(self, rows: Rows, budget: Budget, block: str) -> Curator:\n",
         f"{CURATOR}::test_nested_curators_share_one_purse",
     ),
     one(
@@ -925,7 +925,7 @@ MUTANTS = (
     one(
         "labels decide which public values of a unit count",
         "counting/units.py",
-        "    order = np.lexsort([*hidden, *tied, *shown, *kinds, *reversed(fused(codes, hashed)), group])\n",
+        "    order = np.lexsort([*hidden, *shown, *tied, *kinds, *reversed(fused(codes, hashed)), group])\n",
         "    order = np.lexsort([*hidden, *shown, *kinds, *tied, *reversed(fused(codes, hashed)), group])\n",
         "tests/analyses/test_weighted_sums.py::test_labels_do_not_decide_which_kinds_of_rows_count",
     ),
