@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dipsmith.analyses.measure import Agenda
 from dipsmith.audit.worlds import worst_worlds
 from dipsmith.codec.decode import decode
 from dipsmith.codec.encode import Encoder
@@ -108,5 +109,5 @@ def _prepared(analyses: tuple[str, ...], targets: tuple[str, ...], budget: Budge
     world = worst_worlds("label", targets)[0]
     table: pa.Table = decode(world, generator(0)).select(list(world.schema.public))
     reading = PublicReading.of([PlannedAnalysis.of(a) for a in analyses], world.schema, source(table))
-    agenda = reading.agenda(world.schema, reading.often)
+    agenda = Agenda.counted(world.schema, reading.designs, reading.often)
     return Prepared(agenda, reading, reading.often, agenda.share(budget))

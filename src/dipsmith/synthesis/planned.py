@@ -93,10 +93,6 @@ class PublicReading:
         """How many rows there are of each kind."""
         return np.bincount(self.place, minlength=len(self.first)).astype(np.int64)
 
-    def agenda(self, schema: Schema, often: NDArray[np.int64]) -> Agenda:
-        """What is bought, where so many rows of each kind count."""
-        return Agenda.counted(schema, self.designs, often)
-
 
 def _hidden(expectations: Sequence[Expectation]) -> tuple[str, ...]:
     """One sentence for every coefficient that noise will hide."""
@@ -125,7 +121,7 @@ class Prepared:
         """
         reading = reading.settled(curator.schema)
         often = curator.count_kinds(reading.place, len(reading.first))
-        agenda = reading.agenda(curator.schema, often)
+        agenda = Agenda.counted(curator.schema, reading.designs, often)
         share = agenda.share(curator.budget)
         for said in _hidden(agenda.expectations(curator.budget.split([share, 1 - share])[0])):
             warnings.warn(said, HopelessNoise, stacklevel=4)
@@ -268,7 +264,7 @@ class AnalysisPlan:
         found = source(data)
         found.check(schema.public)
         reading = PublicReading.of(analyses, schema, found)
-        agenda = reading.agenda(schema, reading.often)
+        agenda = Agenda.counted(schema, reading.designs, reading.often)
         share = agenda.share(budget)
         expectations = agenda.expectations(budget.split([share, 1 - share])[0])
         wanted = any(a.width is not None for a in analyses)
