@@ -1,5 +1,7 @@
 """Direct estimates under `label`: noisy label tables hold shares, odds and regressions that nobody planned."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -123,9 +125,8 @@ def test_tables_of_other_rows_are_not_used():
 
 def test_sets_that_were_sanitised_separately_are_pooled():
     release = made(ds.LogLinear(targets=["s", "t"]), 6, sets=2, each="split")
-    tables = LabelTables.of(release).tables
-    both = LabelTables(SCHEMA, *(getattr(LabelTables.of(release), n) for n in ("public", "often")), tables)
-    one = LabelTables(SCHEMA, both.public, both.often, tables[: len(tables) // 2])
+    both = LabelTables.of(release)
+    one = replace(both, tables=both.tables[: len(both.tables) // 2])
     spreads = [t.joint(("s",)).redraw(np.random.default_rng(0), 2000)[""].std() for t in (one, both)]
     assert spreads[1] == pytest.approx(spreads[0] / np.sqrt(2), rel=0.1)
 

@@ -100,7 +100,8 @@ class GraphModel:
         """Whether rows are balanced: there is something to gain, the model knows all rules, and it takes seconds only."""
         if len(self.tree.cliques) == 1 or any(self.tree.holding(r.attributes) is None for r in self.schema.rules):
             return False
-        small = self._small_pairs()
+        if not (small := self._small_pairs()):
+            return False
         cells = self.tree.cells + sum(map(self.schema.size, small))
         return rows * (len(small) + len(self.tree.cliques)) <= LOOKED_UP and cells <= BALANCED_CELLS
 
