@@ -29,6 +29,9 @@ def totals(
     sample: Annotated[
         bool, Option("--sample", help="Intervals for the confidential sample's totals: noise alone counts.")
     ] = False,
+    table: Annotated[
+        str | None, Option("--table", metavar="NAME", help="Of households with members: the table whose weight is meant.")
+    ] = None,
     csv: Annotated[bool, Option("--csv", help="Print the totals as CSV on standard output.")] = False,
     json: Json = False,
 ) -> None:
@@ -37,7 +40,7 @@ def totals(
 
     if csv and json:
         raise UsageError("--csv and --json are two forms of one answer; give one")
-    found = weighted_totals(release, *columns or (), level=level, sampling=not sample)
+    found = weighted_totals(release, *columns or (), level=level, sampling=not sample, table=table)
     if json:
         facts = {"level": found.level, "rule": found.rule, "notes": list(found.notes)}
         emit({**facts, "totals": estimate_lines(found)})

@@ -117,8 +117,7 @@ def _released(attribute: Attribute) -> Attribute:
 def codebook(schema: Schema) -> pa.Table:
     """List every code of every column, for people who read the release in another program."""
     names = ("column", "code", "label", "lower", "upper", "type", "role", "note", "title")
-    both = [schema] if schema.members is None else [schema, schema.members.schema]
-    entries = [entry for one in both for attribute in one.attributes for entry in _entries(attribute, one)]
+    entries = [entry for one in schema.tables for attribute in one.attributes for entry in _entries(attribute, one)]
     kinds = [(name, pa.int64() if name == "code" else pa.string()) for name in names]
     return pa.Table.from_pylist(entries, pa.schema(kinds))
 

@@ -13,7 +13,7 @@ the key, and none of it depends on the order of the files.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from dipsmith.arrays import Ints
 from dipsmith.counting.count import BatchRows, DerivedRows, Rows, linked_rows
 from dipsmith.counting.tally import fused
+from dipsmith.counting.values import ValueReading, Values
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.households import EARLIER, NONE, ONE, SIZE, line_schema, members_of, of_earlier, of_head, of_member
 from dipsmith.sources import Progress, Source
@@ -133,6 +134,11 @@ class HouseholdRows(BatchRows):
     def steps(self) -> Rows:
         """The lines of households; no row is read yet."""
         return DerivedRows(line_schema(self.schema), self._lines, self.total)
+
+    def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
+        """The values of households; or of members, where it is their columns that are read, orphans' too."""
+        of_members = reading.schema.name == self._people.schema.name
+        yield from self._people.values(reading) if of_members else super().values(reading)
 
     def roster(self) -> tuple[HouseholdRoster, pa.Array]:
         """All households that count, with their members, and the text of each household's key."""

@@ -1,7 +1,7 @@
 """Survey weights: which weighted totals are measured, for which share of a budget, and weights that agree with them.
 
 *Which.* The table of every planned analysis where it is small enough, else of its columns one by one; without planned
-analyses every column by itself.
+analyses every column by itself. Households and their members each have totals of their own weight, where they have one.
 
 *Agreement.* Weights that a model drew are raked to the noisy totals (Deming and Stephan 1940), within their public bounds.
 A total is believed as far as its noise allows: where the model's total of a cell is m and the noisy one T, with noise of
@@ -40,14 +40,16 @@ CLOSE: Final = 1e-4
 def weighted_tables(schema: Schema, analyses: Sequence[PlannedAnalysis] = ()) -> tuple[WeightTotals, ...]:
     """The tables whose weighted totals are measured; none without a weight."""
     weight = schema.weight
+    of_members = () if schema.members is None else weighted_tables(schema.members.schema)
     if weight is None:
-        return ()
+        return of_members
     wanted: list[tuple[str, ...]] = []
     for analysis in analyses:
         names = tuple(n for n in schema.names if n in analysis.columns and n != weight)
         wanted += [names] if schema.size(names) <= MOST_CELLS else [(n,) for n in names]
     wanted = wanted or [(n,) for n in schema.names if n != weight]
-    return tuple(WeightTotals(schema, names) for names in dict.fromkeys(filter(None, wanted)))
+    own = (WeightTotals(schema, names) for names in dict.fromkeys(filter(None, wanted)))
+    return (*own, *of_members)
 
 
 def split_budget(budget: Budget, tables: Sequence[WeightTotals]) -> tuple[list[Budget], Budget]:

@@ -71,7 +71,7 @@ class Curator:
         moving: bool = False,
     ) -> None:
         self.schema, self.budget = rows.schema, budget
-        self.relation, self.max_rows = relation or str(rows.schema.neighbours), rows.schema.unit.max_rows
+        self.relation, self.max_rows = relation or str(rows.schema.priced_as), rows.schema.unit.max_rows
         self.block, self.moving = block, moving
         self.coin_seed = stream.new_seed("coins") if coin_seed is None else coin_seed
         self._rows = observed_rows(rows, stream.observer)
@@ -123,7 +123,7 @@ class Curator:
     @property
     def rows(self) -> int | None:
         """The public number of rows (the true one, whatever was given), else the given one, else None."""
-        public = self.relation == "label" or (self.relation == "replace" and self.max_rows == 1)
+        public = self.relation == "label" or (self.relation == self.schema.neighbours == "replace" and self.max_rows == 1)
         with self._witness.answering(self, "rows"):
             number = self._rows.total() if public else self._given_rows
             return self._witness.shown(self, "rows", number)

@@ -61,7 +61,7 @@ def protection_of(schema: Schema) -> Protection:
     >>> from dipsmith.schema import Attribute, Categories
     >>> sex = Attribute("sex", "string", Categories.of("FM", other="M"))
     >>> protection_of(Schema("people", (sex,), Unit(), "replace"))
-    Replace(unit=Unit(column=None, max_rows=1, per=None, link=None, order=None, members=None), per_domain=None)
+    Replace(unit=Unit(column=None, max_rows=1, per=None, link=None, order=None, members=None, protects=None), per_domain=None)
     """
     # That a link is public says what else is disclosed, and an order how rows are read, not what ε means.
     unit = replace(schema.unit, link=None, order=None)
@@ -94,7 +94,7 @@ def protection_record(protects: Protection) -> dict[str, Any]:
 
 def unit_record(unit: Unit) -> dict[str, Any]:
     """A unit as it is written in ledgers and cards."""
-    later = ("link", "order", "members")  # which ledgers of earlier versions do not know
+    later = ("link", "order", "members", "protects")  # which ledgers of earlier versions do not know
     return {key: value for key, value in asdict(unit).items() if key not in later or value is not None}
 
 

@@ -1,7 +1,8 @@
 """Weighted totals: the survey weight added up over the cells of a table, with exact noise.
 
 Weights are clipped to their public bounds and rounded to whole steps, each by itself, so that one row adds between 0 and W
-to one total. One unit of at most k rows moves the totals by Δ₁ = kW (add-remove) or 2kW (replace), Δ₂² = k²W² or 2k²W².
+to one total. One unit of at most k rows moves the totals by Δ₁ = kW (add-remove) or 2kW (replace), Δ₂² = k²W² or 2k²W². Of
+members of households k is the number of members that count, or 1 where the unit is a person.
 Proof: ``docs/proofs/weight-totals.md``.
 """
 
@@ -33,7 +34,8 @@ class WeightQuestion:
         """The noise for a price, by the largest weight that the schema allows."""
         if relation == "label":
             raise UnsupportedError("weighted totals are of whole rows: under label a weight is public")
-        return priced_table(relation, max_rows, self.cells, budget, False, block)
+        k = max(max_rows, self.cells.schema.priced_rows)
+        return priced_table(relation, k, self.cells, budget, False, block)
 
     def count(self, rows: Rows, stream: Stream) -> NDArray[np.int64]:
         """The exact totals, in whole steps."""

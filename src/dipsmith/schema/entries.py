@@ -33,11 +33,6 @@ MEMBERS_HELP = (
     "households and their members go together: write 'members: persons.yaml', 'key: hid' (the column that both tables have) "
     "and 'max_members: 8' (the most members of one household that count)"
 )
-PERSON_HELP = (
-    "unit: person is not offered: one person changes the size and perhaps the head of a household, and so all that is "
-    "measured of it; write unit: household with neighbours: replace, which protects every person, and all of its household, "
-    "at the same ε"
-)
 WEIGHT_HELP = "a survey weight is a column with public bounds: '- {name: w, type: number, minimum: 1, maximum: 500, role: weight}'"
 
 

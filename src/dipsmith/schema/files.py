@@ -19,7 +19,6 @@ from dipsmith.schema.code_list import CodeList
 from dipsmith.schema.domain import Bins, Categories, Domain, Scale
 from dipsmith.schema.entries import (
     MEMBERS_HELP,
-    PERSON_HELP,
     UNIT_HELP,
     BinsEntry,
     CollapseEntry,
@@ -130,12 +129,10 @@ def _members(entry: SchemaEntry, folder: Path) -> Members | None:
         if entry.unit == "household" or entry.key is not None or entry.max_members is not None:
             raise SchemaError(MEMBERS_HELP)
         return None
-    if entry.unit == "person":
-        raise SchemaError(PERSON_HELP)
-    if entry.unit != "household":
+    if entry.unit not in ("household", "person"):
         raise SchemaError(
-            f"unit is {entry.unit if entry.unit == 'row' else 'a column'}, but there are members; write unit: household, "
-            "or leave it out"
+            f"unit is {entry.unit if entry.unit == 'row' else 'a column'}, but there are members; write unit: household "
+            "(or leave it out), or unit: person"
         )
     if entry.key is None or entry.max_members is None:
         raise SchemaError(MEMBERS_HELP)
@@ -154,13 +151,16 @@ def _members(entry: SchemaEntry, folder: Path) -> Members | None:
     except SchemaError as error:
         where = f"members '{entry.members}'" if isinstance(entry.members, str) else "members"
         raise SchemaError(f"{where}: {error}") from None
-    return Members(replace(schema, unit=replace(schema.unit, members=entry.max_members)), entry.order)
+    unit = replace(schema.unit, members=entry.max_members, protects="person" if entry.unit == "person" else None)
+    return Members(replace(schema, unit=unit), entry.order)
 
 
 def _household(entry: SchemaEntry, members: Members) -> Unit:
     if not str(entry.key).strip():
         raise SchemaError(f"key is empty; {MEMBERS_HELP}")
-    return Unit(entry.key, 1, members=members.schema.unit.max_rows)
+    return Unit(
+        entry.key, 1, members=members.schema.unit.max_rows, protects="person" if entry.unit == "person" else None
+    )
 
 
 def _merging_notes(given: list[FieldEntry]) -> list[str]:

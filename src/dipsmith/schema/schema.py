@@ -37,7 +37,8 @@ class Unit:
     column belongs to nobody and is counted nowhere. `link` is "public" where everybody may know which rows have the same
     value of the column (not the value itself); under `label` a release then says so, by new numbers. With `order` the rows
     of a unit are one after the other, at most one in each period: a panel. What is protected is then the whole career.
-    With `members` the unit is a household with so many members at most: its row and all of theirs.
+    With `members` the unit is a household with so many members at most: its row and all of theirs; or, where `protects` says
+    so, a person in one: a member's row, and whatever that person changes in the row of its household.
     """
 
     column: str | None = None
@@ -46,6 +47,7 @@ class Unit:
     link: Literal["public"] | None = None
     order: str | None = None
     members: int | None = None
+    protects: Literal["person"] | None = None
 
     def __post_init__(self) -> None:
         if self.max_rows < 1:
@@ -59,7 +61,8 @@ class Unit:
         if self.column is None:
             return "row"
         if self.members is not None:
-            return f"household ({self.column}) with at most {self.members} members"
+            what = f"household ({self.column}) with at most {self.members} members"
+            return f"{self.protects} in a {what}" if self.protects else what
         what = f"{self.column} per {self.per}" if self.per else self.column
         what += f" over every {self.order}" if self.order else ""
         return f"{what}, at most {self.max_rows} row{'s' if self.max_rows > 1 else ''}"
@@ -192,6 +195,25 @@ class Schema:
         """The same schema for rows of which nobody says which belong together."""
         attributes = tuple(replace(a, fixed=False) for a in self.attributes)
         return replace(self, attributes=attributes, unit=replace(self.unit, link=None, order=None))
+
+    @property
+    def tables(self) -> tuple[Schema, ...]:
+        """The schema of each table: one, or that of households and that of their members."""
+        return (self,) if self.members is None else (self, self.members.schema)
+
+    @property
+    def priced_as(self) -> Neighbours:
+        """The relation whose sensitivities hold.
+
+        That of `neighbours`, but where persons in households are protected: whether one joins, leaves or changes, another
+        line of its household takes the place of the one that was there, as under replace (``docs/proofs/household.md``).
+        """
+        return "replace" if self.unit.protects == "person" else self.neighbours
+
+    @property
+    def priced_rows(self) -> int:
+        """How many rows one unit moves, by the relation of `priced_as`: `max_rows`; one where the unit is a person."""
+        return 1 if self.unit.protects == "person" else self.unit.max_rows
 
     @property
     def counts_are_public(self) -> bool:

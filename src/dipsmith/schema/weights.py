@@ -41,8 +41,6 @@ def check_weight(schema: Schema) -> None:
         raise SchemaError(f"{where} needs a minimum of 0 or more, a maximum above 0 and no missing values")
     if schema.unit.order is not None:
         raise SchemaError(f"{where} does not go with a panel (unit.order): weights of careers are not calibrated")
-    if schema.members is not None or schema.unit.members is not None:
-        raise SchemaError(f"{where} does not go with households and members: their weights are not calibrated")
     if len(schema.attributes) < 2:
         raise SchemaError(f"{where} needs another column, whose weighted totals are measured")
 

@@ -50,7 +50,7 @@ def _households(schema: Schema, members: Members, rules: list[Line]) -> dict[str
     across = [Line(never={n: condition_of(known[n], codes) for n, codes in rule.never}) for rule in members.rules]
     given = ("unit", "neighbours")  # of the household, and its members'
     return {
-        "unit": "household",
+        "unit": schema.unit.protects or "household",
         "rules": [*rules, *across] or None,
         "members": {key: value for key, value in to_dict(members.schema).items() if key not in given},
         "key": schema.unit.column,

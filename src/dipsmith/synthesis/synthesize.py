@@ -152,7 +152,7 @@ def synthesize(
         # The sums of planned analyses have a weight for each row: an engine hands its rows over, once all is paid for.
         free = schema.public if schema.linked is None else (*schema.public, schema.linked)
         private = HandedOver.of(private, schema.columns, free)
-    elif schema.weight is not None or schema.unit.order is not None:
+    elif schema.weight is not None or schema.unit.order is not None or schema.members is not None:
         # Weights are added up, and rows brought together by unit, on this machine: an engine hands its rows over.
         private = HandedOver.of(private, schema.columns)
     target = private if onto is None else source(onto)
@@ -267,7 +267,7 @@ def _people(given: Any, schema: Schema) -> Source | None:
         )
     if schema.members is None:
         return None
-    people = source(given)
+    people = HandedOver.of(source(given), schema.members.schema.columns)
     people.check(schema.members.schema.columns)
     return people
 

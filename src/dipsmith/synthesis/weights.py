@@ -25,7 +25,7 @@ from dipsmith.synthesis.sets import Sets, TableSets
 
 def require_weighing(order: Order) -> None:
     """Refuse, while nothing is spent, runs whose weights could not be made to agree with their totals."""
-    weight = order.schema.weight
+    weight = next((one.weight for one in order.schema.tables if one.weight is not None), None)
     if weight is None:
         return
     if order.rows is not None:
@@ -39,7 +39,7 @@ def require_weighing(order: Order) -> None:
         )
     tables = weighted_tables(order.schema, order.analyses)
     for table, cost in zip(tables, split_budget(order.budget, tables)[0], strict=True):
-        WeightQuestion(table).priced(str(order.schema.neighbours), order.schema.unit.max_rows, cost, "")
+        WeightQuestion(table).priced(str(order.schema.priced_as), order.schema.unit.max_rows, cost, "")
 
 
 def measure_totals(curator: Curator, order: Order, budget: Budget) -> Budget:
@@ -76,11 +76,17 @@ def weigh_sets(made: Sets, totals: Sequence[NoisyTotals], schema: Schema) -> Set
     """The sets of a run with weights that agree with its totals."""
     if not totals:
         return made
-    return TableSets(tuple(weigh(table, totals, schema) for table in made))
+    assert isinstance(made, TableSets)
+    given = zip(schema.tables, (made.tables, made.members), strict=False)
+    raked = [tuple(weigh(table, totals, one) for table in tables) for one, tables in given]
+    return TableSets(*raked, names=made.names)
 
 
 def weigh(table: pa.Table, totals: Sequence[NoisyTotals], schema: Schema) -> pa.Table:
     """One set with weights that agree with totals; its other columns stay. `schema` reads the set's own values."""
+    totals = [t for t in totals if t.cells.schema.name == schema.name]
+    if not totals:
+        return table
     name = str(schema.weight)
     codes, _ = Encoder(schema, [n for n in schema.names if n != name]).encode(table)
     at = table.column_names.index(name)
@@ -90,11 +96,12 @@ def weigh(table: pa.Table, totals: Sequence[NoisyTotals], schema: Schema) -> pa.
 
 
 def weight_notes(schema: Schema) -> tuple[str, ...]:
-    """What the card says of a survey weight."""
-    if schema.weight is None:
-        return ()
-    return (
-        f"{schema.weight} is a survey weight, drawn as a column like any other and then made to agree with noisy weighted "
+    """What the card says of survey weights."""
+    weights = [one.weight for one in schema.tables if one.weight is not None]
+    fit = "" if schema.members is not None else f"ds.fit(…, weights='{schema.weight}'), "
+    return tuple(
+        f"{weight} is a survey weight, drawn as a column like any other and then made to agree with noisy weighted "
         "totals, as far as their noise allows. Counts and figures of this release are of rows: nothing is weighted unless it "
-        f"says so. To weigh, use the column: ds.fit(…, weights='{schema.weight}'), ds.weighted_totals(…).",
+        f"says so. To weigh, use the column: {fit}ds.weighted_totals(…)."
+        for weight in weights
     )

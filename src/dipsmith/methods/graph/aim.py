@@ -201,7 +201,7 @@ class AIM:
     def _round_noise(self, schema: Schema, budget: Budget) -> float:
         """The noise on a count of a table that is chosen in an average round."""
         share = budget.split([1, self._rounds(schema)])[1].split(self._rounds(schema))[0]
-        return count_noise(schema.neighbours, schema.unit.max_rows, share).sd
+        return count_noise(schema.priced_as, schema.unit.max_rows, share).sd
 
     def _of_areas(self, schema: Schema) -> Self:
         """The same method for rows in larger places: what names the place itself is counted by place."""
@@ -310,7 +310,7 @@ class AIM:
         for_rounds = type(budget).of_units(for_rounds.units + unspent)
         rounds = self._rounds(schema)
         for_choices, for_tables = for_rounds.split([self.choice, 1 - self.choice])
-        sd = count_noise(schema.neighbours, schema.unit.max_rows, for_tables.split(rounds)[0]).sd
+        sd = count_noise(schema.priced_as, schema.unit.max_rows, for_tables.split(rounds)[0]).sd
         what = f"up to {rounds} of {len(weights)} marginals"
         note = f"rounds get {ANNEALING} times more budget when nothing new is learned"
         return [

@@ -76,7 +76,7 @@ def plan_tables(schema: Schema, planned: Sequence[Sequence[str]], budget: Budget
     """One line for every planned table."""
     steps = []
     for names, share in zip(planned, _budgets(schema, planned, budget), strict=True):
-        sd = count_noise(schema.neighbours, schema.unit.max_rows, share).sd
+        sd = count_noise(schema.priced_as, schema.unit.max_rows, share).sd
         table = Marginal.of(schema, _in_order(schema, names))
         steps.append(Planned("planned table", table.key, share, table.size, sd, attributes=table.attributes))
     return steps

@@ -139,7 +139,7 @@ def plan_columns(
     steps = []
     for name, share in _column_budgets(schema, budget, known).items():
         attribute = schema[name]
-        sd = count_noise(schema.neighbours, schema.unit.max_rows, share).sd
+        sd = count_noise(schema.priced_as, schema.unit.max_rows, share).sd
         note = hopeless_note(attribute.size, sd, rows, advice=ADVICE)
         hopeless = bool(note)
         if not note and len(schema.names) > 1 and attribute.name not in together:

@@ -70,7 +70,7 @@ class PassportFacts:
     @property
     def schemas(self) -> list[Schema]:
         """What the tables of a set are described by: one schema, or that of households and that of their members."""
-        return [self.schema] if self.schema.members is None else [self.schema, self.schema.members.schema]
+        return list(self.schema.tables)
 
     def schema_of(self, file: str) -> Schema:
         """The schema of one of the files."""
