@@ -10,7 +10,7 @@ import numpy as np
 
 from assurance.pairs import Pair, pair_schema
 from assurance.planned_labels import PlannedLabels
-from assurance.unit_pairs import career_pair, household_pair, weighted_pair
+from assurance.unit_pairs import career_pair, household_pair, person_pair, weighted_pair
 from dipsmith.audit.trial import make_method, supported_relations
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.forest.forest import Forest
@@ -115,10 +115,11 @@ def planned_cases(targets: Sequence[str]) -> list[Case]:
 
 
 def linked_cases() -> list[Case]:
-    """Rows that belong together: neighbours differ in a whole career, a whole household, or a person with a weight."""
+    """Rows that belong together: neighbours differ in a whole career, a whole household, a person in one, or with a weight."""
     made: list[tuple[str, Any, Callable[[str, int], Pair]]] = [
         ("aim, careers", AIM(rounds=2), career_pair),
         ("aim, households", AIM(rounds=2), household_pair),
+        ("aim, persons in households", AIM(rounds=2), person_pair),
         ("aim, weights", AIM(rounds=2), weighted_pair),
     ]
     return [Case(name, r, method, pairs=pairs) for name, method, pairs in made for r in ("add-remove", "replace")]

@@ -287,7 +287,8 @@ def _declared(seen: ObservedTable) -> Fraction:
     most = reach(seen.fact.cells, curator.relation, rows_vary=unit.column is not None, noisy=noisy)
     # A row adds its weight where it would add 1.
     cells = seen.fact.cells
-    moved = unit.max_rows * _heaviest(cells)
+    whose = cells.schema.unit if isinstance(cells, WeightTotals) else unit  # members' weights: of all that count
+    moved = (1 if whose.protects == "person" else whose.max_rows) * _heaviest(cells)
     return Fraction(most * (moved if isinstance(seen.fact.budget, PureDP) else moved**2))
 
 

@@ -1,4 +1,5 @@
-"""Neighbouring tables that differ in all rows of one unit that belong together: a career, a household, a weighted person.
+"""Neighbouring tables that differ in all rows of one unit that belong together: a career, a household or a person in
+one, a weighted person.
 
 As in `assurance.pairs` a pair is drawn from a seed, and kinds of the unit that differs follow one another.
 """
@@ -16,6 +17,7 @@ from dipsmith.schema import Schema
 
 YEARS: Final = range(1, 5)
 COLUMNS: Final = ("person", "year", "sex", "grade")
+HOME, MEMBER = ("hid", "tenure"), ("hid", "sex", "w")
 
 CAREERS: Final[dict[str, list[tuple[int, str, int]]]] = {
     "whole": [(year, "F", 1) for year in YEARS],
@@ -58,28 +60,57 @@ def career_pair(relation: str, seed: int) -> Pair:
     return Pair(kind, panel_schema(relation), before, after)
 
 
-def household_schema(relation: str) -> Schema:
-    """Households of one column with at most three members of one column."""
+def household_schema(relation: str, unit: str = "household") -> Schema:
+    """Households of one column with at most three members of one column and a survey weight."""
     home = {"name": "tenure", "type": "string", "enum": ["own", "rent"], "other": "own"}
     person = {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M"}
-    members = {"name": "people", "fields": [person]}
-    told = {"name": "homes", "key": "hid", "max_members": 3, "neighbours": relation, "fields": [home]}
+    weight = {"name": "w", "type": "number", "minimum": 1, "maximum": 8, "bins": {"count": 2}, "role": "weight"}
+    members = {"name": "people", "fields": [person, weight]}
+    told = {"name": "homes", "unit": unit, "key": "hid", "max_members": 3, "neighbours": relation, "fields": [home]}
     return Schema.from_dict({**told, "members": members})
 
 
 def household_pair(relation: str, seed: int) -> Pair:
     """Households that differ in one, with all its members."""
     random, kind = generator(seed), list(SIZES)[seed % len(SIZES)]
-    homes = [(f"h{i}", str(random.choice(["own", "rent"]))) for i in range(8)]
-    people = [(f"h{i}", str(random.choice(["F", "M"]))) for i in range(8) for _ in range(i % 4)]
+    homes, people = _neighbourhood(random)
     instead = [("x", "rent")] if relation == "replace" else []
-    crowd = [("x", "F")] * SIZES[kind]
-    nobody: list[tuple[str, str]] = []
+    crowd = [("x", "F", "8")] * SIZES[kind]
+    nobody: list[tuple[str, str, str]] = []
     sides = ((instead, nobody), ([("x", "own")], crowd))
-    before, after = (
-        (_named(("hid", "tenure"), [*own, *homes]), _named(("hid", "sex"), [*theirs, *people])) for own, theirs in sides
-    )
+    before, after = ((_named(HOME, [*own, *homes]), _named(MEMBER, [*theirs, *people])) for own, theirs in sides)
     return Pair(kind, household_schema(relation), before, after)
+
+
+def _neighbourhood(random: Generator) -> tuple[list[tuple[str, str]], list[tuple[str, str, str]]]:
+    """Eight households with up to three members."""
+    homes = [(f"h{i}", str(random.choice(["own", "rent"]))) for i in range(8)]
+    people = [(f"h{i}", str(random.choice(["F", "M"])), "2.5") for i in range(8) for _ in range(i % 4)]
+    return homes, people
+
+
+PERSONS: Final[dict[str, tuple[str, ...]]] = {
+    "joins": ("F", "M"),
+    "lives alone": (),
+    "is the head": ("M", "M"),
+    "one too many": ("F", "M", "M"),
+    "changes the household": ("F",),
+}
+"""The sexes of those with whom the person lives that one table has and the other has not, or has another one instead."""
+
+
+def person_pair(relation: str, seed: int) -> Pair:
+    """Households that differ in one person, and in what that person changes in the row of its household."""
+    random, kind = generator(seed), list(PERSONS)[seed % len(PERSONS)]
+    homes, people = _neighbourhood(random)
+    rest = [("x", sex, "7") for sex in PERSONS[kind]]
+    house, other = [("x", "own")], [("x", "rent" if kind == "changes the household" else "own")]
+    if relation == "add-remove":
+        sides = ((other if rest else [], rest), (house, [*rest, ("x", "F", "8")]))
+    else:
+        sides = ((other, [*rest, ("x", "M", "8")]), (house, [*rest, ("x", "F", "8")]))
+    before, after = ((_named(HOME, [*own, *homes]), _named(MEMBER, [*theirs, *people])) for own, theirs in sides)
+    return Pair(kind, household_schema(relation, "person"), before, after)
 
 
 def weighted_pair(relation: str, seed: int) -> Pair:

@@ -1,4 +1,4 @@
-"""Record and replay on neighbours that differ in a whole career, a whole household with its members, or a weighted person."""
+"""Record and replay on neighbours that differ in a whole career, a whole household, a person in one, or a weighted person."""
 
 from dataclasses import replace
 
@@ -7,9 +7,10 @@ import pytest
 from assurance.cases import linked_cases
 from assurance.matrix import pieces, replay_piece
 from assurance.rerun import check_pair
-from assurance.unit_pairs import CAREERS
+from assurance.unit_pairs import CAREERS, PERSONS, SIZES
 from dipsmith.methods.graph.aim import AIM
 from dipsmith.privacy.budget import ZCDP, PureDP
+from dipsmith.schema import Schema
 from dipsmith.schema import steps as steps_module
 
 BUDGETS = {"pure": PureDP(2), "zcdp": ZCDP("0.3")}
@@ -40,9 +41,24 @@ def test_steps_at_the_price_of_entries_are_found(monkeypatch):
     assert check_pair(pair, case, PureDP(2), 3, figures=False).findings != ()
 
 
+def test_persons_at_the_price_of_households_are_found(monkeypatch):
+    """A person who lives alone takes the household along; a head who leaves puts another line in the place of its own."""
+    monkeypatch.setattr(Schema, "priced_as", property(lambda schema: schema.neighbours))
+    case = CASES["aim, persons in households · add-remove"]
+    pair = case.pairs("add-remove", list(PERSONS).index("is the head"))
+    assert check_pair(pair, case, PureDP(2), 3, figures=False).findings != ()
+
+
+def test_members_weights_at_the_price_of_one_are_found(monkeypatch):
+    monkeypatch.setattr(Schema, "priced_rows", property(lambda schema: 1))
+    case = CASES["aim, households · add-remove"]
+    pair = case.pairs("add-remove", list(SIZES).index("all that count"))
+    assert check_pair(pair, case, PureDP(2), 3, figures=False).findings != ()
+
+
 def test_they_are_pieces_of_the_whole_audit():
     names = [name for name in pieces(4, 1, 1) if "careers" in name or "households" in name or "weights" in name]
-    assert len(names) == 3 * 2 * 2
+    assert len(names) == 4 * 2 * 2
     found = replay_piece(CASES["aim, weights · replace"], "pure", 2)
     assert found["findings"] == {}
     assert found["largest_loss"] <= found["budget"]

@@ -1,4 +1,4 @@
-"""Two worlds that differ in a whole career, or in a whole household: what is answered about it tells no more than ε.
+"""Two worlds that differ in a whole career, in a whole household, or in a person of one: what is answered about it tells no more than ε.
 
 The questions are those that careers and households are made of, with the shares of the budget that they get. 400 runs in
 either world. The likelihood ratio of all answers together is computed from exact counts that are made here, beside the
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from assurance.unit_pairs import career_pair, household_pair
+from assurance.unit_pairs import career_pair, household_pair, person_pair
 from dipsmith.counting.count import BatchRows
 from dipsmith.counting.households import HouseholdRows
 from dipsmith.methods.graph.careers import entry_tables, flow_table, most_steps, split_career, transitions
@@ -55,6 +55,14 @@ def household_views(relation):
     return [(worlds, tables(worlds[0], compositions(pair.schema)), 1, EPSILON)]
 
 
+def person_views(relation):
+    """The lines of households of which one has lost its head, or has another one."""
+    pair = person_pair(relation, 2)
+    sides = [tuple(map(source, t)) for t in (pair.before, pair.after)]
+    worlds = [HouseholdRows(*side, pair.schema, KEY).steps() for side in sides]
+    return [(worlds, tables(worlds[0], compositions(pair.schema)), 1, EPSILON)]
+
+
 def ratios(views, relation, world, seed):
     """The log of how many times as likely all answers are in the second world as in the first."""
     told, stream = 0.0, Stream.for_testing(seed)
@@ -63,14 +71,15 @@ def ratios(views, relation, world, seed):
         shares = list(budget.split(len(asked)))
         answers = curator.measure(asked, shares)
         for found, share, one, two in zip(answers, shares, *(w.count(asked) for w in worlds), strict=True):
-            scale = Fraction(curator.max_rows * (2 if relation == "replace" else 1)) / share.exact
+            twice = relation == "replace" or worlds[0].schema.unit.protects == "person"
+            scale = Fraction(curator.max_rows * (2 if twice else 1)) / share.exact
             told += float(np.abs(found.values - one).sum() - np.abs(found.values - two).sum()) / float(scale)
     return float(told)
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
-@pytest.mark.parametrize("made", [career_views, household_views])
-def test_a_whole_career_or_household_is_told_no_better_than_claimed(made, relation):
+@pytest.mark.parametrize("made", [career_views, household_views, person_views])
+def test_a_whole_career_household_or_person_is_told_no_better_than_claimed(made, relation):
     views = made(relation)
     assert [rows[0].schema.unit.max_rows for rows, *_ in views] == [most for _, _, most, _ in views]
     found = [[ratios(views, relation, w, 2 * trial + w) for trial in range(TRIALS)] for w in (0, 1)]

@@ -1,14 +1,16 @@
 """Lines of households: one of each, made of its own rows alone, whatever the order of the files."""
 
 from collections import Counter
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, pairwise, product
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from dipsmith.counting.households import HouseholdRows, choose_places
-from dipsmith.schema import Marginal, Schema
+from dipsmith.privacy.budget import PureDP
+from dipsmith.privacy.weight_question import WeightQuestion
+from dipsmith.schema import Marginal, Schema, WeightTotals
 from dipsmith.schema.households import EARLIER, SIZE, of_earlier, of_head, of_member
 from dipsmith.sources import source
 
@@ -16,13 +18,14 @@ KEY = bytes(range(32))
 MOST = 3
 
 
-def schema(relation="add-remove", most=MOST):
+def schema(relation="add-remove", most=MOST, unit="household"):
     rank = {"name": "relation", "type": "string", "enum": ["head", "kin", "guest"]}
     if relation == "replace":
         rank["other"] = "guest"
     return Schema.from_dict(
         {
             "name": "households",
+            "unit": unit,
             "neighbours": relation,
             "members": {
                 "name": "persons",
@@ -89,6 +92,92 @@ def test_brute_force_a_household_has_one_line(relation, members):
         lawful = bool(homes) and (homes[0][1] != "void" or len(homes) > 1)
         assert added == lawful  # in particular: a member without a household adds nothing
     assert most == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_brute_force_a_person_moves_one_line(relation):
+    """Everybody who can join, leave or change in a household of up to two, with every row of the household before and after.
+
+    One line is gone at most, and one has come: Δ₁ = 2 and Δ₂² = 2 for every table of lines, and both are reached.
+    """
+    declared = schema(relation, most=2, unit="person")
+    kinds = [("head", "F"), ("head", "M"), ("kin", "F"), ("guest", "F")]  # the last one breaks a rule
+    rests = [m for size in range(3) for m in combinations_with_replacement(kinds, size)]
+    houses = [(), ("own",), ("squat",)]
+    made = {}
+
+    def found(house, people):
+        state = house, tuple(sorted(people))
+        if state not in made:
+            mine = [("x", h) for h in house], [("x", *kind) for kind in state[1]]
+            made[state] = lines([*OTHERS[0], *mine[0]], [*OTHERS[1], *mine[1]], declared)
+        return made[state]
+
+    moved = set()
+    for people in rests:
+        for house, other in product(houses, houses):
+            for kind in kinds:
+                if relation == "add-remove":
+                    before, after = found(house, people), found(other, (*people, kind))
+                elif people and bool(house) == bool(other):
+                    before, after = found(house, people), found(other, (*people[1:], kind))
+                else:
+                    continue
+                gone, come = sum((before - after).values()), sum((after - before).values())
+                assert max(gone, come) <= 1
+                moved.add(gone + come)
+    assert max(moved) == 2
+    told = rows_of([], [], declared)
+    assert (told.schema.priced_as, told.steps().schema.priced_as, told.steps().schema.priced_rows) == (
+        "replace",
+        "replace",
+        1,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("unit", "relation", "rows"), [
+    ("household", "add-remove", 2), ("household", "replace", 4), ("person", "add-remove", 2), ("person", "replace", 2),
+])  # fmt: skip
+def test_brute_force_weights_of_members(unit, relation, rows):
+    """Members' weights between 0 and 9, at most two of a household: no neighbour moves their totals by more than is priced.
+
+    A household moves two weights (four under replace), a person one that is gone and one that has come.
+    """
+    plain = schema(relation, most=2, unit=unit).to_dict()
+    weight = {"name": "w", "type": "integer", "minimum": 0, "maximum": 9, "bins": {"width": 5}, "role": "weight"}
+    plain["members"]["fields"].append(weight)
+    declared = Schema.from_dict(plain)
+    question = WeightQuestion(WeightTotals(declared.members.schema, ("sex",)))
+    _, event = question.priced(declared.priced_as, declared.priced_rows, PureDP(1), "")
+    assert event.sensitivity * question.cells.step == rows * 9
+    kinds = [("head", "F", 9), ("head", "M", 9), ("kin", "M", 5), ("guest", "F", 9)]
+
+    def totals(homes, people):
+        first = pa.table({"hid": pa.array(homes, pa.string()), "tenure": ["own"] * len(homes)})
+        columns = list(zip(*[("b", "kin", "F", 3), *(("x", *kind) for kind in people)], strict=True))
+        second = pa.table(dict(zip(("hid", "relation", "sex", "w"), map(pa.array, columns), strict=True)))
+        found = question.count(HouseholdRows(source(first), source(second), declared, KEY), None)
+        return found * question.cells.step
+
+    states = [m for size in range(4) for m in combinations_with_replacement(kinds, size)]
+    found = {(house, people): totals(["b"] * house, people) for house in (0, 1) for people in states}
+
+    def are_neighbours(people, rest):
+        gone, come = (sum((a - b).values()) for a, b in pairwise(map(Counter, (people, rest, people))))
+        if unit == "household":
+            return relation == "replace" or not people
+        return (gone, come) == ((0, 1) if relation == "add-remove" else (1, 1))
+
+    moved = [
+        float(np.abs(found[house, people] - found[other, rest]).sum())
+        for (house, people), (other, rest) in product(found, found)
+        if are_neighbours(people, rest)
+    ]
+    most = max(moved)
+    assert most <= rows * 9 + 1e-9
+    assert most >= {("household", "replace"): 36, ("household", "add-remove"): 18}.get((unit, relation), 9)
 
 
 def test_the_order_of_the_files_does_not_matter():

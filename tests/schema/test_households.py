@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from dipsmith.errors import SchemaError
-from dipsmith.privacy.protection import protection_from, protection_of, protection_record
+from dipsmith.errors import BudgetError, SchemaError
+from dipsmith.privacy.protection import protection_from, protection_of, protection_record, require_agreement
 from dipsmith.schema import Schema
 from dipsmith.schema.households import EARLIER, SIZE, line_schema, of_earlier, of_head, of_member
 
@@ -53,6 +53,25 @@ def test_two_files_are_one_schema_and_read_back_equal(tmp_path):
     assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
 
 
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_a_person_may_be_the_unit(tmp_path, relation):
+    """Priced as under replace, one row each; another protection than that of households, under a name of its own."""
+    told = HOUSEHOLDS.replace("neighbours: add-remove", f"unit: person\nneighbours: {relation}")
+    schema = written(tmp_path, told)
+    assert str(schema.unit) == "person in a household (hid) with at most 8 members"
+    assert schema.neighbours == relation
+    for table in (*schema.tables, line_schema(schema)):
+        assert (table.priced_as, table.priced_rows) == ("replace", 1)
+    schema.write(tmp_path / "again.yaml")
+    assert Schema.read(tmp_path / "again.yaml") == schema
+    protects = protection_of(schema)
+    assert protection_from(json.loads(json.dumps(protection_record(protects)))) == protects
+    other = written(tmp_path, HOUSEHOLDS.replace("add-remove", relation))
+    assert protection_of(other) != protects
+    with pytest.raises(BudgetError, match=r"has spent under unit 'household .* got 'person in a household"):
+        require_agreement("households", protection_of(other), protects)
+
+
 def test_what_is_protected_names_the_household_and_its_members(tmp_path):
     protects = protection_of(written(tmp_path))
     assert protection_from(json.loads(json.dumps(protection_record(protects)))) == protects
@@ -69,7 +88,6 @@ def test_what_is_protected_names_the_household_and_its_members(tmp_path):
         ("max_members: 8", "max_members: 1", "expected 2 to 100"),
         ("max_members: 8", "max_members: many", "max_members"),
         ("neighbours: add-remove", "neighbours: label", "under add-remove or replace"),
-        ("neighbours: add-remove", "neighbours: add-remove\nunit: person", "unit: household with neighbours: replace"),
         ("neighbours: add-remove", "neighbours: add-remove\nunit: row", "unit is row, but there are members"),
         ("order: relation", "order: rank", "no column of members"),
         ("order: relation", "order: age", "an enum of two or more levels"),
@@ -78,7 +96,7 @@ def test_what_is_protected_names_the_household_and_its_members(tmp_path):
         ("tenure", "(members)", "a name that lines of households need"),
         ("name: households", "name: persons", "another name than"),
         ("members: persons.yaml", "members: nobody.yaml", "nobody.yaml"),
-        ("rules:\n", 'analyses: ["tenure ~ 1"]\nrules:\n', "not planned for households"),
+        ("rules:\n", 'analyses: ["tenure ~ age"]\nrules:\n', "not planned for members"),
         ("relation: child}}", "rank: 1}}", "names column 'rank'"),
     ],
 )
@@ -95,7 +113,8 @@ def test_what_contradicts_itself_is_refused_in_one_line(tmp_path, old, new, mess
     [
         ("name: persons", "name: persons\nunit: row", "'unit' is said of the households"),
         ("name: persons", "name: all persons", "letters, digits"),
-        ("bins: {width: 20}}", "bins: {width: 20}, role: weight}", "does not go with households"),
+        ("name: persons", 'name: persons\nanalyses: ["age ~ 1"]', "not planned for members"),
+        ("bins: {width: 20}}", "bins: {width: 20}, missing: true, role: weight}", "no missing values"),
         ("other: child", "other: head", "other may not be the head's level"),
         ("other: child}", "missing: true}", "no missing"),
         ("name: age", "name: age (head)", "a name that lines of households need"),

@@ -225,7 +225,7 @@ def test_a_changed_file_of_members_is_found_by_its_digest(saved, tmp_path):
         ({"members": None}, UsageError, "give their table"),
         ({"members": PERSONS.drop_columns(["age"])}, ds.errors.SourceError, "age"),
         ({"members": PERSONS.drop_columns(["hid"])}, ds.errors.SourceError, "hid"),
-        ({"analyses": ['I(region == "north") ~ tenure']}, UsageError, "not planned for households"),
+        ({"analyses": ["age ~ tenure"]}, UsageError, "only columns of households are planned"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_charged(more, error, message, tmp_path):
@@ -250,11 +250,41 @@ def test_members_without_a_schema_of_them_are_refused():
         ds.synthesize(HOMES, {**plain, "unit": "row"}, "aim", budget=ds.PureDP(1), members=PERSONS, testing=True)
 
 
-def test_intervals_are_refused(saved):
+def test_intervals_of_members_are_refused(saved):
     release = ds.Release.load(saved)
+    for formula in ("age ~ sex", "age ~ tenure", 'I(region == "north") ~ sex'):
+        assert release.supports(formula).level == "not carried"
+        with pytest.raises(NotCarried, match="is a column of 'persons', and members of one household are alike"):
+            ds.fit(release, formula)
+        with pytest.raises(NotCarried, match="members of one household are alike"):
+            ds.fit(release, formula, allow_unsupported=True)
+
+
+def test_what_was_not_measured_of_households_is_refused(saved, monkeypatch):
+    release = ds.Release.load(saved)
+    monkeypatch.setattr("dipsmith.synthesis.answers.noisy_tables", lambda _: [])
     assert release.supports('I(region == "north") ~ tenure').level == "not carried"
-    with pytest.raises(NotCarried, match="members of one household are alike"):
+    with pytest.raises(NotCarried, match="no noisy tables of households hold every two of its columns"):
         ds.fit(release, 'I(region == "north") ~ tenure')
+    assert ds.fit(release, 'I(region == "north") ~ tenure', allow_unsupported=True)
+
+
+@pytest.mark.parametrize("unit", ["household", "person"])
+def test_planned_regressions_of_households_are_direct(unit):
+    """With hardly any noise the estimates are those of the authentic households."""
+    formula = "rent ~ region + tenure"
+    rent = 500 + 200 * (np.asarray(HOMES["tenure"]) == "owned") + 50 * (np.asarray(HOMES["region"]) == "east")
+    rent = rent + np.random.default_rng(2).integers(-99, 100, len(rent))
+    homes = HOMES.append_column("rent", pa.array(rent))
+    plain = {**small().to_dict(), "unit": unit}
+    plain["fields"].append({"name": "rent", "type": "integer", "minimum": 0, "maximum": 999, "bins": {"width": 10}})
+    made = {"budget": ds.PureDP(2000), "members": PERSONS, "testing": True, "noise_seed": 1, "analyses": [formula]}
+    release = ds.synthesize(homes, plain, ds.AIM(rounds=1), **made)
+    assert release.supports(formula).level == "measured"
+    found = ds.fit(release, formula)
+    true = ds.fit(homes, formula, reference={"region": "north", "tenure": "owned"})
+    for name in ("tenure[T.rented]", "region[T.east]"):
+        assert found[name].estimate == pytest.approx(true[name].estimate, abs=5)  # bins are ten wide
 
 
 def test_tables_of_a_database_are_brought_together_here(tmp_path):

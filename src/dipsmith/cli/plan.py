@@ -128,9 +128,16 @@ def plan(
         warn(text)
     households = declared.members is not None
     if households:
-        say(f"A household pays {budget} once, for its own row and for all of its members together.")
+        say(_who_pays(declared, budget))
     command = _next_command(planned, budget, schema, data, of_table, settings, analysis, known_rows, members=households)
     say(f"Nothing private was read, nothing was spent. Next: {command}")
+
+
+def _who_pays(schema: Schema, budget: Budget) -> str:
+    """What a household or a person in one pays."""
+    if schema.unit.protects == "person":
+        return f"A person pays {budget} once, for its own row and for all that it changes in the row of its household."
+    return f"A household pays {budget} once, for its own row and for all of its members together."
 
 
 def _label_forecast(

@@ -30,7 +30,8 @@ def totals(
         bool, Option("--sample", help="Intervals for the confidential sample's totals: noise alone counts.")
     ] = False,
     table: Annotated[
-        str | None, Option("--table", metavar="NAME", help="Of households with members: the table whose weight is meant.")
+        str | None,
+        Option("--table", metavar="NAME", help="Of households with members: the table whose weight is meant."),
     ] = None,
     csv: Annotated[bool, Option("--csv", help="Print the totals as CSV on standard output.")] = False,
     json: Json = False,

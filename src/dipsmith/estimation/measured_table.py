@@ -84,7 +84,9 @@ class MeasuredTable:
             told = np.flatnonzero(noisy | (values != 0))
             values, noisy = values[told], noisy[told]
         named = m.cells.labels if isinstance(m.cells, WeightedSums) else m.cells.attributes
-        schema = m.cells.schema if isinstance(m.cells, WeightTotals) else schema  # that of members of households, perhaps
+        schema = (
+            m.cells.schema if isinstance(m.cells, WeightTotals) else schema
+        )  # that of members of households, perhaps
         return cls(
             name=_name(m),
             attributes=tuple(n for n in named if n in schema),

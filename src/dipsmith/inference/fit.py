@@ -40,7 +40,7 @@ from dipsmith.schema import Schema
 from dipsmith.schema.analysis import split_by
 from dipsmith.schema.formula.tree import Column, Node, nodes
 from dipsmith.sources import source
-from dipsmith.synthesis.answers import AnswerRoute, Gap, planned_references
+from dipsmith.synthesis.answers import AnswerRoute, Gap, member_gap, planned_references
 from dipsmith.synthesis.canonical import canonical_values
 from dipsmith.synthesis.release import Release
 
@@ -209,6 +209,8 @@ def fit(
         )
     release, tables = _tables(data)
     chosen = choose_rule(release, rule)
+    if release is not None and (of_members := member_gap(release, formula)) is not None:
+        raise NotCarried(of_members.reason_and_ask)
     inner, by = split_by(formula)
     reference = {**({} if release is None else planned_references(release, formula)), **(reference or {})}
     analysis = Analysis.of(

@@ -130,8 +130,11 @@ def check_members(schema: Schema) -> None:
         raise SchemaError(f"max_members is {most}, expected 2 to {MOST_MEMBERS}; the most members that count")
     if schema.neighbours == "label":
         raise SchemaError("households are made whole, under add-remove or replace; under label leave members out")
-    if schema.analyses or people.analyses:
-        raise SchemaError("analyses are not planned for households: members of one are not independent; remove them")
+    if people.analyses or any(name in people for one in schema.analyses for name in one.columns):
+        raise SchemaError(
+            "analyses are not planned for members, since those of one household are not independent; name columns of "
+            "households alone"
+        )
     if not all(c.isalnum() or c in "-_" for c in people.name) or people.name == schema.name:
         raise SchemaError(
             f"members: name is '{people.name}', which goes into the names of files; use letters, digits, - and _, and "

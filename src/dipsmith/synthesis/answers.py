@@ -14,6 +14,9 @@ The first of these that there is:
 A number that is known in bins, or whose ends are open, may move a coefficient (`dipsmith.analyses.bin_doubt`): the interval is as
 much wider, or there is none.
 
+Of households with members, regressions of the households' own columns have direct estimates or none: one line of a
+household is one row of its table. Of members there is a `Gap` always: those of one household are alike.
+
 Else there is a `Gap`: a sentence that says what is not carried, and what to ask the steward for.
 
 Privacy
@@ -107,9 +110,6 @@ class AnswerRoute:
         if unit.order is not None:  # an interval that took a person's years for so many people would be too short
             alike = f"rows of one {unit.column} follow one another, and how alike they are is not measured"
             return cls(gap=Gap(asked, alike, f"Ask the steward for a release of one {unit.order}"))
-        if release.schema.members is not None:
-            alike = "members of one household are alike, and how much of that is noise is not measured"
-            return cls(gap=Gap(asked, alike, "Ask the steward for a release of one of both tables"))
         found: Sequence[Result] = ()
         planned = False
         if direct and analysis.family in MODELS:
@@ -123,6 +123,9 @@ class AnswerRoute:
             return cls(gap=Gap(asked, hidden, "Ask the steward for a larger budget, or for coarser labels"))
         if found:
             return cls(tuple(found), planned)
+        if release.schema.members is not None:
+            alone = "no noisy tables of households hold every two of its columns, and households are not drawn a second time"
+            return cls(gap=Gap(asked, alone, f"Ask the steward to plan it (--analysis {quoted(asked)})"))
         gap = _gap(release, analysis, asked)
         return cls(gap=gap) if gap is not None else cls._of_rows(release, analysis, asked, estimate or analysis)
 
@@ -141,8 +144,25 @@ class AnswerRoute:
         return cls(doubt=(factor - 1) * np.sqrt(plain.variances), notes=notes)
 
 
+def member_gap(release: Release, asked: str) -> Gap | None:
+    """Why a formula over columns of members of households is not answered; None for other formulas."""
+    members = release.schema.members
+    if members is None:
+        return None
+    named = [n for n in PlannedAnalysis.of(asked).columns if n in members.schema]
+    if not named:
+        return None
+    alike = (
+        f"'{named[0]}' is a column of '{members.schema.name}', and members of one household are alike: how much of that is "
+        "noise is not measured"
+    )
+    return Gap(asked, alike, f"Ask the steward for a release of '{members.schema.name}' alone")
+
+
 def supports(release: Release, asked: str, family: Family = "auto") -> Support:
     """What a release carries of a formula: *not carried* where `fit` refuses it, *measured* where estimates are direct."""
+    if (of_members := member_gap(release, asked)) is not None:
+        return Support(asked, (), "not carried", _sentence(of_members.reason), ask=_sentence(of_members.ask))
     found = release.support_index.formula(asked)
     if not release.tables.in_memory:
         return found  # the workers make the rows when the release is saved

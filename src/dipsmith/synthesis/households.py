@@ -33,7 +33,15 @@ def household_notes(schema: Schema) -> tuple[str, ...]:
     if schema.members is None:
         return ()
     people = schema.members.schema
+    whom = ()
+    if schema.unit.protects == "person":
+        joins = "is there or not" if schema.neighbours == "add-remove" else "is another one in the same household"
+        whom = (
+            f"Protected is one person, who {joins}: a row of '{people.name}', and all that this person changes in the row of "
+            f"its household, whether '{schema.name}' has such a row included. Who moves leaves one household and joins another.",
+        )
     return (
+        *whom,
         f"'{people.name}' are the members of '{schema.name}', at most {people.unit.max_rows} in each; of an authentic "
         "household with more, so many were counted.",
         "What a member is depends on the household, its size, its head and the member listed before: how three or more "

@@ -65,10 +65,6 @@ class Order:
             raise UsageError(
                 f"onto labels another file's rows, which needs neighbours 'label'; the schema says '{neighbours}'"
             )
-        if self.analyses and self.schema.members is not None:
-            raise UsageError(
-                "analyses are not planned for households: members of one are not independent; leave them out"
-            )
         for analysis in self.analyses:
             _require_columns(analysis, self.schema, self.method)
 

@@ -345,6 +345,12 @@ def prepare_method(method: Method, analyses: Sequence[PlannedAnalysis], schema: 
     """A method of whole rows that measures what planned analyses need before everything else."""
     if not analyses or schema.neighbours == "label":
         return method
+    people = () if schema.members is None else schema.members.schema.names
+    if of_members := [(a, n) for a in analyses for n in a.columns if n in people]:
+        raise UsageError(
+            f"analysis '{of_members[0][0]}' names '{of_members[0][1]}', a column of members: those of one household are not "
+            "independent, so that only columns of households are planned"
+        )
     if not isinstance(method, PlansAnalyses):
         raise UnsupportedError(
             f"{getattr(method, 'name', method)} cannot be told which analyses are planned under neighbours "

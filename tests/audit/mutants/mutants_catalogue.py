@@ -1066,4 +1066,25 @@ MUTANTS = (
         "    units = codes.units",
         "tests/synthesis/test_household_release.py::test_members_lie_at_places_of_their_own_within_bins",
     ),
+    one(
+        "a person at the price of a household",
+        "schema/schema.py",
+        '        return "replace" if self.unit.protects == "person" else self.neighbours\n',
+        "        return self.neighbours\n",
+        "tests/methods/graph/test_household_model.py::test_persons_pay_for_a_line_that_takes_the_place_of_another",
+    ),
+    one(
+        "the number of households told where persons are protected",
+        "privacy/curator.py",
+        '(self.relation == self.schema.neighbours == "replace" and self.max_rows == 1)',
+        '(self.relation == "replace" and self.max_rows == 1)',
+        "tests/methods/graph/test_household_model.py::test_persons_do_not_tell_how_many_households_there_are",
+    ),
+    one(
+        "weights of members at the price of one",
+        "privacy/weight_question.py",
+        "        k = max(max_rows, self.cells.schema.priced_rows)\n",
+        "        k = max_rows\n",
+        f"{HOUSEHOLDS}::test_brute_force_weights_of_members",
+    ),
 )

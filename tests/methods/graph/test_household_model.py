@@ -22,9 +22,9 @@ from dipsmith.testing import RecordedAnswers
 KEY = bytes(32)
 
 
-def small(relation="add-remove"):
+def small(relation="add-remove", unit="household"):
     """A schema of few columns, so that a fit is quick; a rule over both tables."""
-    plain = example.schema(relation).to_dict()
+    plain = {**example.schema(relation).to_dict(), "unit": unit}
     plain["fields"] = [f for f in plain["fields"] if f["name"] == "tenure"]
     plain["members"]["fields"] = [f for f in plain["members"]["fields"] if f["name"] in ("relation", "age", "origin")]
     plain["rules"] = [{"never": {"tenure": "social", "relation": "other"}}]
@@ -119,6 +119,38 @@ def test_a_household_pays_for_one_line_and_the_budget_is_spent(relation, budget)
         e.sensitivity >= (least if budget.currency == "epsilon" else 1) for e in events if isinstance(e, Measured)
     )
     assert all(e.sensitivity >= 1 for e in events if isinstance(e, Chosen))
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+@pytest.mark.parametrize("budget", [PureDP(1), ZCDP("0.1")], ids=str)
+def test_persons_pay_for_a_line_that_takes_the_place_of_another(relation, budget):
+    """The same noise as for households under replace; whatever the relation is called."""
+    method = AIM(rounds=1)
+    _, events = fitted(rows_of(small(relation, "person"), 60), budget, method=method)
+    _, others = fitted(rows_of(small("replace"), 60), budget, method=method)
+    assert 0.99 * budget.units <= total(events, budget.currency, relation) <= budget.units
+    for kind in (Measured, Chosen):
+        assert {e.sensitivity for e in events if isinstance(e, kind)} == {
+            e.sensitivity for e in others if isinstance(e, kind)
+        }
+    plans = [
+        method.plan(small(*declared), budget, PublicFacts(60)) for declared in ((relation, "person"), ("replace",))
+    ]
+    assert [p.sd for p in plans[0]] == [p.sd for p in plans[1]]
+
+
+def test_persons_do_not_tell_how_many_households_there_are():
+    """Who lives alone takes the household along: no curator gives their number away, unless replace makes it public."""
+
+    def numbers(relation, unit, given=None):
+        rows = rows_of(small(relation, unit), 30)
+        curator = Curator(rows, PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal(), given_rows=given)
+        return curator.rows, curator.steps(PureDP(1)).rows
+
+    assert numbers("add-remove", "person") == (None, None)
+    assert numbers("add-remove", "person", 99) == (99, 99)
+    assert numbers("replace", "person") == (30, 30)
+    assert numbers("replace", "household") == (30, 30)
 
 
 def test_with_answers_frozen_a_household_more_gives_the_same_model():

@@ -7,6 +7,7 @@ its power at a stated rate of false alarms (Wasserman and Zhou 2010; Kairouz, Oh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import exp
 from typing import Any
 
@@ -72,7 +73,7 @@ def _protected(facts: PassportFacts) -> tuple[Any, ...]:
     card = facts.card
     columns = " and ".join(a.name for a in facts.schema if a.role == "private")
     column = card.unit.get("column")
-    unit = "any one row" if column is None else f"any one {column}"
+    unit = "any one row" if column is None else f"any one {_whom(card.unit)}"
     secret = _SECRETS[card.neighbours].format(unit=unit, columns=columns)
     more = f" ({card.unit['text']})" if column is not None else ""
     told = [
@@ -84,6 +85,13 @@ def _protected(facts: PassportFacts) -> tuple[Any, ...]:
     if card.disclosed:
         told.append(f"Not protected, because it counts as public: {', '.join(card.disclosed)}.")
     return tuple(told)
+
+
+def _whom(unit: Mapping[str, Any]) -> str:
+    """Whom the unit's column stands for."""
+    if unit.get("members") is None:
+        return str(unit["column"])
+    return "person with what it changes of its household" if unit.get("protects") else "household with all its members"
 
 
 def _strength(facts: PassportFacts) -> tuple[Any, ...]:
