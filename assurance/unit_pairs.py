@@ -1,5 +1,4 @@
-"""Neighbouring tables that differ in all rows of one unit that belong together: a career, a household or a person in
-one, a weighted person.
+"""Neighbouring tables that differ in all rows of one unit: a career, a household, a person in one, a weighted person.
 
 As in `assurance.pairs` a pair is drawn from a seed, and kinds of the unit that differs follow one another.
 """

@@ -33,7 +33,7 @@ def household_notes(schema: Schema) -> tuple[str, ...]:
     if schema.members is None:
         return ()
     people = schema.members.schema
-    whom = ()
+    whom: tuple[str, ...] = ()
     if schema.unit.protects == "person":
         joins = "is there or not" if schema.neighbours == "add-remove" else "is another one in the same household"
         whom = (

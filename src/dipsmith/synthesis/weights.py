@@ -77,9 +77,8 @@ def weigh_sets(made: Sets, totals: Sequence[NoisyTotals], schema: Schema) -> Set
     if not totals:
         return made
     assert isinstance(made, TableSets)
-    given = zip(schema.tables, (made.tables, made.members), strict=False)
-    raked = [tuple(weigh(table, totals, one) for table in tables) for one, tables in given]
-    return TableSets(*raked, names=made.names)
+    members = tuple(weigh(table, totals, schema.tables[-1]) for table in made.members)
+    return TableSets(tuple(weigh(table, totals, schema) for table in made.tables), members, made.names)
 
 
 def weigh(table: pa.Table, totals: Sequence[NoisyTotals], schema: Schema) -> pa.Table:
