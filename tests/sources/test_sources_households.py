@@ -1,4 +1,4 @@
-"""Households whose two tables lie in a database: from the command line, PostgreSQL on a real server, and DuckDB."""
+"""Households whose two tables lie in a database: from the command line, PostgreSQL on a real server, DuckDB, Spark."""
 
 import io
 import sys
@@ -7,6 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import duckdb
 import psycopg
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 import dipsmith as ds
@@ -90,3 +91,20 @@ def test_two_tables_of_a_database_make_the_release_that_files_make(engine, reque
     assert code == 3
     assert "nobody" in said
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark.*")
+def test_frames_of_spark_hand_their_rows_over(spark, tmp_path):
+    """Both tables from a cluster, in three parts: the rows that frames give, and nothing is drawn on the cluster."""
+    schema, given = household_pair("add-remove", 3).schema, household_pair("add-remove", 3).after
+    frames = []
+    for name, table in zip(("homes", "people"), given, strict=True):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        frames.append(spark.session.read.parquet(str(tmp_path / f"{name}.parquet")).repartition(3))
+    made = {"budget": ds.PureDP(1), "testing": True, "noise_seed": 4, "seed": 4}
+    first, second = (
+        ds.synthesize(homes, schema, ds.AIM(rounds=1), members=people, **made) for homes, people in (given, frames)
+    )
+    assert all(first.tables[name][0].equals(second.tables[name][0]) for name in ("homes", "people"))

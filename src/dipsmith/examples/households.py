@@ -101,8 +101,9 @@ def simulate(households: int = 20_000, seed: int = 0) -> tuple[pa.Table, pa.Tabl
     return homes, persons, truth
 
 
-def schema(neighbours: str = "add-remove") -> Schema:
-    """Describe the simulated households and their members."""
+def schema(neighbours: str = "add-remove", unit: str = "household", *, weighted: bool = False) -> Schema:
+    """Describe the simulated households and their members; `weighted` makes the weight a survey weight."""
+    weight = {"name": "weight", "type": "number", "minimum": 0, "maximum": 400, "bins": {"width": 40}}
     people: dict[str, Any] = {
         "name": "persons",
         "fields": [
@@ -117,7 +118,7 @@ def schema(neighbours: str = "add-remove") -> Schema:
     return Schema.from_dict(
         {
             "name": "households",
-            "unit": "household",
+            "unit": unit,
             "neighbours": neighbours,
             "members": people,
             "key": "hid",
@@ -126,18 +127,18 @@ def schema(neighbours: str = "add-remove") -> Schema:
             "fields": [
                 {"name": "region", "type": "string", "enum": list(REGIONS), "other": "north"},
                 {"name": "tenure", "type": "string", "enum": list(TENURES), "other": "rented"},
-                {"name": "weight", "type": "number", "minimum": 0, "maximum": 400, "bins": {"width": 40}},
+                {**weight, "role": "weight"} if weighted else weight,
             ],
         }
     )
 
 
 def write(folder: str | Path, households: int = 20_000, *, seed: int = 0) -> HouseholdTruth:
-    """Write households.parquet, persons.parquet and households.yaml into a folder."""
+    """Write households.parquet, persons.parquet and households.yaml, with the survey weight, into a folder."""
     import pyarrow.parquet
 
     homes, persons, truth = simulate(households, seed)
-    write_example(folder, homes, schema())
+    write_example(folder, homes, schema(weighted=True))
     pyarrow.parquet.write_table(persons, Path(folder) / "persons.parquet")
     return truth
 

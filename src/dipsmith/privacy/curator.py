@@ -123,11 +123,9 @@ class Curator:
     @property
     def rows(self) -> int | None:
         """The public number of rows (the true one, whatever was given), else the given one, else None."""
-        public = self.relation == "label" or (
-            self.relation == self.schema.neighbours == "replace" and self.max_rows == 1
-        )
+        fixed = self.relation == self.schema.neighbours == "replace" and self.max_rows == 1
         with self._witness.answering(self, "rows"):
-            number = self._rows.total() if public else self._given_rows
+            number = self._rows.total() if fixed or self.relation == "label" else self._given_rows
             return self._witness.shown(self, "rows", number)
 
     def public_counts(self, cells: Sequence[Cells]) -> list[Ints]:

@@ -104,8 +104,8 @@ MUTANTS = (
     one(
         "row count of the data as public",
         "privacy/curator.py",
-        '        public = self.relation == "label" or (self.relation == "replace" and self.max_rows == 1)',
-        "        public = True",
+        '        fixed = self.relation == self.schema.neighbours == "replace" and self.max_rows == 1',
+        "        fixed = True",
         f"{REPLAY}[marginals/add-remove-pure]",
     ),
     one(
@@ -1076,8 +1076,8 @@ MUTANTS = (
     one(
         "the number of households told where persons are protected",
         "privacy/curator.py",
-        '(self.relation == self.schema.neighbours == "replace" and self.max_rows == 1)',
-        '(self.relation == "replace" and self.max_rows == 1)',
+        'self.relation == self.schema.neighbours == "replace" and self.max_rows == 1',
+        'self.relation == "replace" and self.max_rows == 1',
         "tests/methods/graph/test_household_model.py::test_persons_do_not_tell_how_many_households_there_are",
     ),
     one(

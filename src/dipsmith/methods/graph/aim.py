@@ -387,7 +387,7 @@ def _score(
     for c in (c for c in candidates if c not in doubts):
         table = two_way[c[0], c[1]] if len(c) == 2 else marginal(fitted.tree, fitted.beliefs, c)
         expected[c] = fitted.total * table
-    reached = {c: noise_left(table, sd) / sd for c, table in expected.items()}
+    reached = {c: noise_left(table, sd) / (sd or 1.0) for c, table in expected.items()}
     shares = relative_shares(reached, [c for c in candidates if c not in doubts and len(c) > 1], currency)
     power = 1.0 if currency == "epsilon" else 0.5
     cost = {c: noise_left(table, sd / shares[c] ** power) for c, table in expected.items()}
