@@ -181,7 +181,7 @@ def test_control_characters_are_cleaned():
 
 
 def test_a_file_that_is_none_is_refused(tmp_path):
-    with pytest.raises(InputError, match="is not a file"):
+    with pytest.raises(InputError, match="got a folder"):
         Inquiry.read(tmp_path)
     (tmp_path / "q").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(InputError, match="UTF-8"):

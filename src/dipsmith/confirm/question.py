@@ -12,10 +12,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from dipsmith.confirm.claim import Accuracy, AgreesWithRelease, Claim, Residuals, Roc, in_words, parse_claim
 from dipsmith.errors import BudgetError, InputError, SchemaError, UsageError
@@ -23,6 +25,7 @@ from dipsmith.privacy.budget import Budget, budget_in, decimal_text
 from dipsmith.privacy.poll import FEWEST_PARTS, MOST_PARTS
 from dipsmith.schema import markup
 from dipsmith.schema.analysis import BY
+from dipsmith.schema.explain import Problem, check
 from dipsmith.schema.formula.words import abridge, split
 
 FORMAT: Final = "dipsmith question 1"
@@ -158,15 +161,11 @@ class Inquiry:
     @classmethod
     def read(cls, path: str | Path) -> Inquiry:
         """Read a file."""
-        place = Path(path)
-        if not place.is_file():
-            raise InputError(f"'{place}' is not a file; give the question that `dipsmith ask` wrote")
-        if place.stat().st_size > LARGEST_FILE:
-            raise InputError(f"'{place}' has more than {LARGEST_FILE:,} bytes, which no question needs")
         try:
-            return cls.from_text(place.read_text("utf-8"))
-        except UnicodeDecodeError:
-            raise InputError(f"'{place}' is not UTF-8 text") from None
+            text = markup.read_text(Path(path), "question", LARGEST_FILE)
+        except SchemaError as error:
+            raise InputError(str(error)) from None
+        return cls.from_text(text)
 
     def asked_again(self) -> Inquiry:
         """The same question as a new one, at a new charge: for an answer that was lost, or a second opinion."""
@@ -176,92 +175,46 @@ class Inquiry:
         return f"{in_words(self.parsed)}, in {' '.join(self.formula.split())}"
 
 
-@dataclass
-class _Fields:
-    """The entries of a file, each taken once; what is left over is refused."""
-
-    data: dict[str, Any]
-    left: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.left = set(self.data)
-
-    def text(self, name: str, most: int = 1000, default: str | None = None) -> str:
-        self.left.discard(name)
-        value = self.data.get(name, default)
-        if not isinstance(value, str) or len(value) > most:
-            raise UsageError(f"{name}: expected a text of at most {most:,} characters")
-        return "".join(c if c.isprintable() else " " for c in value)
-
-    def number(self, name: str, value: object) -> float:
-        try:
-            found = float(str(value))
-        except ValueError:
-            found = float("nan")
-        if isinstance(value, dict | list) or not abs(found) < float("inf"):
-            raise UsageError(f"{name}: expected a finite number")
-        return found
-
-    def whole(self, name: str) -> int | None:
-        self.left.discard(name)
-        value = self.data.get(name)
-        if value is None:
-            return None
-        if not (isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 7):
-            raise UsageError(f"{name}: expected a whole number")
-        return int(value)
-
-    def mapping(self, name: str) -> Mapping[str, Any]:
-        self.left.discard(name)
-        value = self.data.get(name) or {}
-        if not isinstance(value, dict) or len(value) > MOST_NUMBERS:
-            raise UsageError(f"{name}: expected a mapping of at most {MOST_NUMBERS:,} entries")
-        return {str(key)[:1000]: entry for key, entry in value.items()}
+_CLEAN = AfterValidator(lambda text: "".join(c if c.isprintable() else " " for c in text))
+Text = Annotated[str, _CLEAN, Field(max_length=1000)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Whole = Annotated[int, Field(ge=0, lt=1_000_000)]
 
 
-def _from_mapping(data: dict[str, Any]) -> Inquiry:
-    fields = _Fields(data)
-    fields.text("format")
-    currencies = [c for c in ("epsilon", "rho") if c in data]
-    if len(currencies) != 1:
+class QuestionEntry(BaseModel):
+    """The entries of a file; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    dataset: Text
+    release: Text
+    formula: Annotated[str, _CLEAN, Field(max_length=10_000)]
+    claim: Text
+    epsilon: Text | None = None
+    rho: Text | None = None
+    measure: Measure = "poll"
+    parts: Whole | None = None
+    family: Text = "ols"
+    reference: Annotated[dict[Text, Text], Field(max_length=MOST_NUMBERS)] = {}
+    known: dict[Literal["estimate", "std_error"], Number] = {}
+    model: Annotated[dict[Text, Number], Field(max_length=MOST_NUMBERS)] = {}
+    edges: dict[Text, Annotated[list[Number], Field(max_length=MOST_NUMBERS)]] = {}
+    by: Text = ""
+    why: Text = ""
+    round: Whole = 1
+
+
+def _from_mapping(data: Mapping[str, Any]) -> Inquiry:
+    entry = check(QuestionEntry, {name: value for name, value in data.items() if name != "format"}, {}, {})
+    if isinstance(entry, Problem):
+        raise UsageError(f"{'.'.join(abridge(str(part)) for part in entry.place)}: {entry.remedy}")
+    facts = entry.model_dump()
+    prices = {currency: price for currency in ("epsilon", "rho") if (price := facts.pop(currency)) is not None}
+    if len(prices) != 1:
         raise UsageError("give either epsilon or rho")
-    budget = budget_in(currencies[0], fields.text(currencies[0], 40))
-    known = fields.mapping("known")
-    if known and set(known) != {"estimate", "std_error"}:
+    if entry.known and len(entry.known) < 2:
         raise UsageError("known: expected estimate and std_error")
-    edges = fields.mapping("edges")
-    listed: list[tuple[str, tuple[float, ...]]] = []
-    for name, values in edges.items():
-        if not isinstance(values, list) or len(values) > MOST_NUMBERS:
-            raise UsageError(f"edges: {abridge(name)} is a list of at most {MOST_NUMBERS:,} numbers")
-        listed.append((name, tuple(fields.number("edges", v) for v in values)))
-    formula = fields.text("formula", 10_000)
-    measure: Any = fields.text("measure", default="poll")
-    found = Inquiry(
-        dataset=fields.text("dataset"),
-        release=fields.text("release", 64),
-        formula=formula,
-        claim=fields.text("claim"),
-        budget=budget,
-        measure=measure,
-        parts=fields.whole("parts"),
-        family=fields.text("family", default="ols"),
-        reference=tuple((n, _text("reference", v)) for n, v in fields.mapping("reference").items()),
-        known=(fields.number("known", known["estimate"]), fields.number("known", known["std_error"]))
-        if known
-        else None,
-        model=tuple((n, fields.number("model", v)) for n, v in fields.mapping("model").items()),
-        edges=tuple(listed),
-        by=fields.text("by", default=""),
-        why=fields.text("why", default=""),
-        round=fields.whole("round") or 1,
-    )
-    if fields.left:
-        raise UsageError(f"'{abridge(sorted(fields.left)[0])}' is no entry of a question; remove it")
-    return found
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str) or len(value) > 1000:
-        raise UsageError(f"{name}: expected text")
-    return value
+    facts["known"] = (entry.known["estimate"], entry.known["std_error"]) if entry.known else None
+    facts["edges"] = {name: tuple(values) for name, values in entry.edges.items()}
+    pairs: dict[str, Any] = {name: tuple(facts.pop(name).items()) for name in ("reference", "model", "edges")}
+    return Inquiry(budget=budget_in(*next(iter(prices.items()))), **facts, **pairs)

@@ -12,23 +12,20 @@ Guarantee: the same counts, row for row, as `BatchRows` gives for the same rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from dipsmith.arrays import Bools, Ints
+from dipsmith.arrays import Ints
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.count import BatchRows, Rows, View
 from dipsmith.counting.joint import JOINT
 from dipsmith.counting.memory import AnswerMemory, CountMemory
 from dipsmith.counting.memory import Fixed as Fixed
 from dipsmith.counting.tally import check_index, check_size, fused, merged_keys, unfused, words_of
-from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Cells, Codes, Rule, Schema
 from dipsmith.sources import Progress, Source
@@ -122,31 +119,17 @@ class PushedRows:
         """Return the number of rows held, lawful or not."""
         return int(self._tables([()], "held")[0].counts.sum())
 
-    def public_places(self, kinds: Ints) -> Bools:
-        """An engine has no order of rows."""
+    def _refuse(self, *_: object) -> NoReturn:
+        """Refuse what needs single rows, their order or their values: these stay in the engine."""
         raise UnsupportedError(STAYS)
 
-    def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
-        """Columns that are computed here cannot be added to rows that stay where they are."""
-        raise UnsupportedError(STAYS)
-
-    def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
-        """Rows that are counted where they are have no values here; `BatchRows` reads them, from the same source."""
-        raise UnsupportedError(STAYS)
-
-    def raw(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Nor have they raw values here."""
-        raise UnsupportedError(STAYS)
+    public_places = widened = values = raw = thinned = _refuse
 
     def steps(self) -> Rows:
         """The steps of a panel: rows are brought together by unit here, not in the engine."""
         if self.read is None:
             raise UnsupportedError(STAYS)
         return self.read().steps()
-
-    def thinned(self, most: int) -> Rows:
-        """Only steps are thinned, and these are not in the engine."""
-        raise UnsupportedError(STAYS)
 
     def coarsened(self, level: int) -> Rows:
         """The same rows with larger places, grouped by the engine and then by the larger place."""

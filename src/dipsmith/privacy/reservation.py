@@ -58,6 +58,7 @@ class Reservation:
         self.time = run.time
         """When it was reserved: the time of all its rows."""
         self.accountant = Accountant(run.budget, run.protects.relation, run.pricing, run.delta)
+        self.events: list[Event] = []
         self._write = write
         self._seq = run.seq
         self._state: RunState = run.state
@@ -76,6 +77,7 @@ class Reservation:
         self.accountant.record(*events)
         content = {"request": self.id, "events": [event_record(event) for event in events]}
         self._append("read", [("recorded", content)])
+        self.events.extend(events)
 
     def finish(self, digest: str, path: str | os.PathLike[str]) -> None:
         """Note that the release was written: its card's SHA-256 and its folder; again for a further copy."""

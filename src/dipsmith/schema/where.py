@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from dipsmith.errors import SchemaError, UsageError
 from dipsmith.schema import bins
@@ -31,10 +31,18 @@ MOST_CHARACTERS: Final = 2_000
 MOST_SHOWN: Final = 12
 """Labels of a column that a message lists."""
 
-_WORD: Final = re.compile(
-    r"""\s*(?:(?P<column>`[^`]+`)|(?P<text>'[^']*'|"[^"]*")|(?P<sign>!=|==|<=|>=|[=<>\[\](){},])|(?P<word>[^\s=<>!\[\](){},`'"]+))""",
+_WORD: Final = r"""[^\s=<>!\[\](){},`'"]++"""
+_VALUE: Final = rf"""(?:'[^']*'|"[^"]*"|{_WORD})"""
+_CONDITION: Final = re.compile(
+    rf"""
+    \s* (?P<column> `[^`]+` | {_WORD} ) \s*
+    (?: in \s* \[ \s* (?P<low> {_VALUE} ) \s* , \s* (?P<high> {_VALUE} ) \s* (?P<end> [\])] )
+      | in \s* \{{ \s* (?P<labels> {_VALUE} (?: \s* , \s* {_VALUE} )* ) \s* \}}
+      | (?P<sign> != | == | <= | >= | [=<>] ) \s* (?P<value> {_VALUE} ) )
+    """,
     re.VERBOSE,
 )
+_AND: Final = re.compile(rf"\s*and(?!{_WORD})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,38 @@ def parse_where(text: str) -> tuple[RowCondition, ...]:
     """
     if len(text) > MOST_CHARACTERS:
         raise UsageError(f"--where has {len(text):,} characters, at most {MOST_CHARACTERS:,} are read")
-    return _Reader(text).conditions()
+    found, place = list[RowCondition](), 0
+    while condition := _CONDITION.match(text, place):
+        found.append(_read_condition(condition.groupdict()))
+        place = condition.end()
+        if not text[place:].strip():
+            return tuple(found)
+        if (joined := _AND.match(text, place)) is None:
+            break
+        place = joined.end()
+    rest = text[place:].strip()[:40]
+    raise UsageError(
+        f"--where cannot be read at {repr(rest) if rest else 'its end'}; expected conditions such as: age in [30, 71) and "
+        "sex = F and grade in {A, B}"
+    )
+
+
+def _read_condition(parts: dict[str, str | None]) -> RowCondition:
+    column, sign = str(parts["column"]).strip("`"), parts["sign"]
+    low, high, value = (parts[name] and _unquote(str(parts[name])) for name in ("low", "high", "value"))
+    if sign is None and parts["labels"] is None:
+        return RowCondition(column, low, high, through=parts["end"] == "]")
+    if sign is None or value is None:
+        return RowCondition(column, labels=tuple(map(_unquote, re.findall(_VALUE, str(parts["labels"])))))
+    if sign in ("=", "==", "!="):
+        return RowCondition(column, labels=(value,), others=sign == "!=")
+    if sign in ("<", "<="):
+        return RowCondition(column, high=value, through=sign == "<=")
+    return RowCondition(column, low=value, above=sign == ">")
+
+
+def _unquote(value: str) -> str:
+    return value[1:-1] if value[0] in "'\"" else value
 
 
 def one_line(text: str) -> str:
@@ -124,83 +163,3 @@ def one_line(text: str) -> str:
     "age < 30 and office = 'A  1'"
     """
     return re.sub(r"""(`[^`]*`|'[^']*'|"[^"]*")|\s+""", lambda found: found[1] or " ", text.strip())
-
-
-class _Reader:
-    """A place in a row of words."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
-        self.words: list[tuple[str, str]] = []
-        place, stripped = 0, text.rstrip()
-        while place < len(stripped):
-            found = _WORD.match(stripped, place)
-            if found is None or found.lastgroup is None:
-                self._refuse(stripped[place:].strip()[:1])
-            value = found[found.lastgroup]
-            self.words.append((found.lastgroup, value[1:-1] if found.lastgroup in ("column", "text") else value))
-            place = found.end()
-
-    def conditions(self) -> tuple[RowCondition, ...]:
-        found = [self.condition()]
-        while self.at < len(self.words):
-            if self._take(("word",)).lower() != "and":
-                self._refuse(self.words[self.at - 1][1])
-            found.append(self.condition())
-        return tuple(found)
-
-    def condition(self) -> RowCondition:
-        column = self._take(("word", "column"))
-        verb = self._take(("word", "sign"))
-        if verb == "in" and self._is("["):
-            low, high = self._listed("[", ")]")
-            closed = self.words[self.at - 1][1] == "]"
-            return RowCondition(column, low, high, through=closed)
-        if verb == "in" and self._is("{"):
-            return RowCondition(column, labels=tuple(self._listed("{", "}", several=True)))
-        value = self._take(("word", "text"))
-        made: dict[str, dict[str, Any]] = {
-            "<": {"high": value},
-            "<=": {"high": value, "through": True},
-            ">": {"low": value, "above": True},
-            ">=": {"low": value},
-            "=": {"labels": (value,)},
-            "==": {"labels": (value,)},
-            "!=": {"labels": (value,), "others": True},
-        }
-        if verb not in made:
-            self._refuse(verb)
-        return RowCondition(column, **made[verb])
-
-    def _listed(self, opens: str, closes: str, *, several: bool = False) -> list[str]:
-        self._sign(opens)
-        found = [self._take(("word", "text"))]
-        while self._is(","):
-            self._sign(",")
-            found.append(self._take(("word", "text")))
-        self._sign(closes)
-        if not several and len(found) != 2:
-            self._refuse(closes)
-        return found
-
-    def _is(self, sign: str) -> bool:
-        return self.at < len(self.words) and self.words[self.at] == ("sign", sign)
-
-    def _sign(self, signs: str) -> None:
-        found = self._take(("sign",))
-        if found not in signs:
-            self._refuse(found)
-
-    def _take(self, kinds: tuple[str, ...]) -> str:
-        if self.at >= len(self.words):
-            self._refuse("its end")
-        kind, value = self.words[self.at]
-        if kind not in kinds:
-            self._refuse(value)
-        self.at += 1
-        return value
-
-    def _refuse(self, where: str) -> NoReturn:
-        raise UsageError(
-            f"--where cannot be read at '{where}'; expected conditions such as: age in [30, 71) and sex = F and grade in {{A, B}}"
-        )

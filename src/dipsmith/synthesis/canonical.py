@@ -147,20 +147,13 @@ class PublicRows:
             found[name] = of_value[column.ranks[rows]]
         return Codes.of(schema, found, len(rows))
 
-    def has_the_rows_of(self, other: PublicRows) -> bool:
-        """Whether both hold the same rows, each as often, in whatever order."""
+    def has_the_rows_of(self, other: PublicRows, *, in_order: bool = False) -> bool:
+        """Whether both hold the same rows, each as often: in whatever order, or in the same."""
         if self.rows != other.rows:
             return False
-        one, two = self.order(), other.order()
+        one, two = (slice(None), slice(None)) if in_order else (self.order(), other.order())
         return all(
             a.values.equals(b.values) and np.array_equal(a.ranks[one], b.ranks[two])
-            for a, b in zip(self.columns, other.columns, strict=True)
-        )
-
-    def lies_as(self, other: PublicRows) -> bool:
-        """Whether both hold the same rows in the same order."""
-        return self.rows == other.rows and all(
-            a.values.equals(b.values) and np.array_equal(a.ranks, b.ranks)
             for a, b in zip(self.columns, other.columns, strict=True)
         )
 

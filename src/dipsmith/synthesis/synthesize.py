@@ -24,8 +24,8 @@ from dipsmith.estimation.measured_table import measured_tables
 from dipsmith.methods.method import Method, Model, Selection
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Progress
-from dipsmith.privacy.events import Event, Journal, Rehearsal
-from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
+from dipsmith.privacy.events import Rehearsal
+from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.privacy.observer import observed_rows
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
@@ -206,7 +206,7 @@ def synthesize(
         # The card states when the budget was reserved, not when the run ended: how long a run takes depends on the rows.
         begun = datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time)
         # 3. Ask the curator: planned analyses first, then whatever the method asks with the rest.
-        journal = _Journal(reservation)
+        journal = Rehearsal() if reservation is None else reservation
         curator = Curator(
             counted, budget, stream=stream, journal=journal, given_rows=order.stated_rows, progress=progress
         )
@@ -323,19 +323,6 @@ def _row_count(curator: Curator, models: Sequence[FittedModel], order: Order) ->
         return curator.rows, "public"
     # Models that were sanitised separately count differently; their sets have one size, the card's.
     return round(sum(model.rows for model in models) / len(models)), "noisy estimate"
-
-
-class _Journal:
-    """Passes events to the reservation and remembers them for the card."""
-
-    def __init__(self, reservation: Reservation | None) -> None:
-        self._durable: Journal = Rehearsal() if reservation is None else reservation
-        self.events: list[Event] = []
-
-    def record(self, *events: Event) -> None:
-        """Record durably, then remember."""
-        self._durable.record(*events)
-        self.events.extend(events)
 
 
 def _refuse_the_private_file(private: Source, target: Source) -> None:
