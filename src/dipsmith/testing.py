@@ -180,13 +180,13 @@ def check_knows_its_rows(method: Method, schema: Schema) -> None:
 def check_refuses_other_relations(method: Method, schema: Schema) -> None:
     """A relation for which it has no proof is refused before anything is asked."""
     for other in set(RELATIONS) - set(method.relations):
-        _refused(method, example_rows(example_schema(other)), UnsupportedError, f"relation '{other}'")
+        _require_refusal(method, example_rows(example_schema(other)), UnsupportedError, f"relation '{other}'")
 
 
 def check_refuses_rules_that_leave_nothing(method: Method, schema: Schema) -> None:
     """Rules that no row can keep are refused before anything is asked, by the plan too."""
     schema = replace(schema, rules=(*schema.rules, IMPOSSIBLE))
-    _refused(method, example_rows(schema).take(slice(0, 0)), UsageError, "rules that leave nothing")
+    _require_refusal(method, example_rows(schema).take(slice(0, 0)), UsageError, "rules that leave nothing")
     try:
         method.plan(schema, BUDGETS[0], PublicFacts(600))
     except UsageError:
@@ -223,7 +223,7 @@ def check_same_noise_gives_the_same_model(method: Method, schema: Schema) -> Non
 def check_is_a_function_of_noisy_answers(method: Method, schema: Schema) -> None:
     """With every noisy answer frozen, other private rows give the very same model, questions and charges."""
     codes = example_rows(schema)
-    other = _relabelled(codes) if schema.neighbours == "label" else example_rows(codes.schema, seed=9)
+    other = _relabel(codes) if schema.neighbours == "label" else example_rows(codes.schema, seed=9)
     answers = RecordedAnswers()
     first, asked = _fit(method, codes, BUDGETS[0], observer=answers)
     second, asked_again = _fit(method, other, BUDGETS[0], observer=RecordedAnswers(answers.given))
@@ -313,7 +313,7 @@ def _fit(
     return method.fit(Curator(HeldRows(codes), budget, stream=stream, journal=journal)), journal.events
 
 
-def _refused(method: Method, codes: Codes, error: type[Exception], what: str) -> None:
+def _require_refusal(method: Method, codes: Codes, error: type[Exception], what: str) -> None:
     journal = Rehearsal()
     try:
         method.fit(Curator(HeldRows(codes), BUDGETS[0], stream=Stream.for_testing(1), journal=journal))
@@ -353,7 +353,7 @@ def _labeller(model: Model) -> Labeller:
     return model
 
 
-def _relabelled(codes: Codes) -> Codes:
+def _relabel(codes: Codes) -> Codes:
     """A neighbour of a neighbour of … under `label`: the same public columns, other labels."""
     random = np.random.default_rng(1)
     private = codes.schema.private

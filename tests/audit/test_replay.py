@@ -449,7 +449,7 @@ def add_up_weights(curator):
     (rows,) = curator.count_kinds(np.zeros(curator.rows, np.int64), 1)
     assert rows == curator.rows
     added = Attribute("weight", "integer", singles("integer", 0, 4, missing=False), "public")
-    child = curator.widened(PureDP(1), "analyses", [added], {"weight": np.arange(rows) % 5})
+    child = curator.with_public_columns(PureDP(1), "analyses", [added], {"weight": np.arange(rows) % 5})
     private = tuple(curator.schema.private)
     child.add_up([WeightedSums(child.schema, (), private, "weight", (0, 1, 2, 3, 4))], [PureDP(1)])
 

@@ -112,7 +112,7 @@ def test_how_many_units_there_are_is_not_told_for_free(relation):
 
     rows = BatchRows(source(table(careers(np.random.default_rng(1), 5))), replace(schema(), neighbours=relation), KEY)
     curator = Curator(rows, PureDP(1), stream=Stream.of(1), journal=Rehearsal())
-    entries = curator.steps(PureDP(1)).steps(PureDP(1))
+    entries = curator.with_panel_steps(PureDP(1)).with_panel_steps(PureDP(1))
     assert entries.max_rows == 1
     assert entries.rows is None
 

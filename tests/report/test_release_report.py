@@ -11,7 +11,7 @@ import dipsmith as ds
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
 from dipsmith.report.sections import page, section
-from dipsmith.synthesis.spent import column_noise, drowned_below, table_noise
+from dipsmith.synthesis.spent import column_noise, least_visible_count, table_noise
 
 FIELDS = [
     {"name": "age", "type": "integer", "minimum": 20, "maximum": 69, "bins": {"width": 10}},
@@ -128,7 +128,7 @@ def test_the_noise_is_that_of_the_mechanism(release):
     columns = column_noise(list(tables.values()), release.schema)
     assert columns["sex"] == pytest.approx(tables["job × sex"].sd * np.sqrt(3))
     assert columns["age"] == pytest.approx(tables["age"].sd)
-    assert drowned_below(list(tables.values())) == pytest.approx(2 * max(t.sd for t in tables.values()))
+    assert least_visible_count(list(tables.values())) == pytest.approx(2 * max(t.sd for t in tables.values()))
 
 
 def test_a_card_names_the_columns_of_a_measured_table(release):

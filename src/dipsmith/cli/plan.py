@@ -72,7 +72,7 @@ def plan(
     from dipsmith.schema.analysis import PlannedAnalysis
     from dipsmith.sources import source
     from dipsmith.sources.fingerprint import fingerprints
-    from dipsmith.synthesis.apart import TakenForPublic, require_apart, require_public
+    from dipsmith.synthesis.apart import PublicInput, require_apart, require_public
     from dipsmith.synthesis.planned import AnalysisPlan, ready_method
     from dipsmith.synthesis.public import public_facts
 
@@ -93,7 +93,7 @@ def plan(
     wanted = suggest or method is None
     suggestion = propose(declared, budget, facts.rows, analyses=bool(asked)) if wanted else None
     chosen = method_of(method or (suggestion.method if suggestion else ""), settings, declared)
-    require_public([TakenForPublic(f, fingerprints(source(f))) for f in (public,) if f], [given], None)
+    require_public([PublicInput(f, fingerprints(source(f))) for f in (public,) if f], [given], None)
     chosen = public_of(chosen, declared, budget, public, public_map, public_epsilon)
     run: dict[str, Any] = {"public": facts, "sets": sets, "each": each, "p0": p0, "level": level}
     if target_width is not None:

@@ -54,7 +54,7 @@ def init(
     from dipsmith.sources.declared import declared_types
     from dipsmith.sources.dictionaries.catalogue import SCHEMES
     from dipsmith.sources.fingerprint import fingerprints
-    from dipsmith.synthesis.apart import TakenForPublic, require_public
+    from dipsmith.synthesis.apart import PublicInput, require_public
     from dipsmith.synthesis.drafting import draft_schema
     from dipsmith.synthesis.writing import require_outside_releases, whole_file
 
@@ -70,7 +70,7 @@ def init(
         text = draft_schema(dictionary, name=called, header=header, table=of_table)
     elif public_file is not None:
         public = source(public_file)
-        require_public([TakenForPublic("--public-file", fingerprints(public))], [found], None)
+        require_public([PublicInput("--public-file", fingerprints(public))], [found], None)
         text = draft_schema(public, name=called, header=header, public_rows=True)
     elif peek:
         text = draft_schema(found, name=called, private_rows=True)

@@ -66,7 +66,7 @@ def synthesize(
     from dipsmith.schema import Schema
     from dipsmith.sources import source
     from dipsmith.sources.fingerprint import fingerprints
-    from dipsmith.synthesis.apart import TakenForPublic, require_public
+    from dipsmith.synthesis.apart import PublicInput, require_public
     from dipsmith.synthesis.column_map import map_columns, read_map
     from dipsmith.synthesis.exit import require_format
     from dipsmith.synthesis.sets import place_of
@@ -84,7 +84,7 @@ def synthesize(
     confidential = source(data, table=table, encoding=encoding, delimiter=delimiter)
     people = None if members is None else source(members, table=members_table, encoding=encoding, delimiter=delimiter)
     # Before a row of them is read: a message about a public file may tell what is in it.
-    beside = [TakenForPublic(f, fingerprints(source(f)), public_epsilon is not None) for f in (public, factors) if f]
+    beside = [PublicInput(f, fingerprints(source(f)), public_epsilon is not None) for f in (public, factors) if f]
     require_public(beside, [confidential, people], Ledger(ledger))
     chosen = public_of(chosen, declared, budget, public, public_map, public_epsilon, factors)
     target = None

@@ -95,7 +95,7 @@ def released_schema(schema: Schema) -> Schema:
     belong together, the unit's column has new numbers that say so.
     """
     verbatim = schema.public if schema.neighbours == "label" else ()
-    attributes = tuple(a if a.name in verbatim else _released(a) for a in schema.attributes)
+    attributes = tuple(a if a.name in verbatim else _describe_released(a) for a in schema.attributes)
     notes = schema.notes
     if schema.unit.column is not None:
         notes = (*notes, f"unit of protection: {schema.unit}")
@@ -106,7 +106,7 @@ def released_schema(schema: Schema) -> Schema:
     return replace(schema, attributes=attributes, unit=unit, notes=notes, members=members)
 
 
-def _released(attribute: Attribute) -> Attribute:
+def _describe_released(attribute: Attribute) -> Attribute:
     domain = attribute.domain
     if isinstance(domain, Bins) or domain.values == domain.labels:
         return attribute

@@ -73,8 +73,8 @@ def encode_in_sql(attribute: Attribute, column: str, kind: Kind, quote: Quote) -
         number = _number(read, kind)[1]
         typed = float if number == "real" else int
         listed = [(typed(v), c) for v, c in zip(domain.values, domain.codes, strict=True)]
-        return _looked_up(domain, made, number, listed, quote)
-    return _looked_up(domain, CodedSql(read, value=lambda r: _spell(r, kind)), kind, native(domain, kind), quote)
+        return _look_up(domain, made, number, listed, quote)
+    return _look_up(domain, CodedSql(read, value=lambda r: _spell(r, kind)), kind, native(domain, kind), quote)
 
 
 def unit_text(name: str, column: str, kind: Kind) -> str:
@@ -103,7 +103,7 @@ _UNSPELLED: dict[Kind, str] = {
 # Categories ----------------------------------------------------------------------------------------------
 
 
-def _looked_up(
+def _look_up(
     domain: Categories, made: CodedSql, kind: Kind, wanted: Sequence[tuple[Point, int]], quote: Quote
 ) -> CodedSql:
     outside, absent = places(domain)

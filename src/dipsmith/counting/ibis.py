@@ -200,7 +200,7 @@ class IbisGrouping:
             values = trials(attribute, column.type(), self.source.can)
             expected.append(np.asarray(coder(attribute)(values), dtype=np.int64))
             with self.source.failures():
-                given = _given(self.source.table, name, values)
+                given = _trial_rows(self.source.table, name, values)
                 tried = self._coded(given, [name], {"i": given[f"{name}_i"]})
                 made = tried[self._name(name)]
                 parts.append(tried.select(i=tried.i, a=constant(place, "int64"), made=made))
@@ -226,7 +226,7 @@ class IbisGrouping:
             if self.source.kinds[name] != "text":
                 self._unit_text(name, self.source.table[name])
                 continue
-            given = _given(self.source.table, name, UNITS)
+            given = _trial_rows(self.source.table, name, UNITS)
             texts = given.select(u=self._unit_text(name, given[name]))
             expected = Counter(spelled_unit(UNITS).to_pylist())
             if name == self.schema.unit.column:
@@ -246,7 +246,7 @@ def _has_unit(text: Column) -> Column:
     return text.length() > 0
 
 
-def _given(table: Table, name: str, values: pa.Array) -> Table:
+def _trial_rows(table: Table, name: str, values: pa.Array) -> Table:
     """Public values as a column of the type, and the collation, that a column of the table has."""
     dtype = table[name].type()
     none = table.select(**{f"{name}_i": constant(0, "int64"), name: table[name]}).filter(constant(False))

@@ -125,7 +125,7 @@ def beyond_max_rows(
                         **({} if kinds is None else {KIND: pa.array(kinds[where + lost.rows])}),
                     }
                     for place, named in ((_SHOWN, hashed), (_HIDDEN, ties)):
-                        columns[place] = pa.array(_text_hashes(_spelled(taken, named), taken.num_rows, key)[chosen])
+                        columns[place] = pa.array(_text_hashes(_spell(taken, named), taken.num_rows, key)[chosen])
                     for i, name in enumerate(schema.names):
                         columns[f"c{i}"] = pa.array(codes[name][chosen])
                     suspects.add(pa.RecordBatch.from_pydict(columns))
@@ -161,13 +161,13 @@ def _tied_columns(schema: Schema) -> tuple[str, ...]:
 
 def _units(batch: pa.RecordBatch, names: Sequence[str], key: bytes) -> tuple[pa.Array, pa.Array, NDArray[np.uint64]]:
     """Spell the unit and `per` columns as text, and hash both for grouping."""
-    spelled = _spelled(batch, names)
+    spelled = _spell(batch, names)
     hashes = _text_hashes(spelled, batch.num_rows, key)
     per = spelled[1] if len(spelled) > 1 else pa.nulls(batch.num_rows, pa.large_string()).fill_null("")
     return spelled[0], per, hashes
 
 
-def _spelled(batch: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
+def _spell(batch: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
     return [unit_text(batch.column(name)) for name in names]
 
 
@@ -194,11 +194,11 @@ def unit_text(column: pa.Array) -> pa.Array:
     ['7', '0.5', '']
     """
     if pa.types.is_dictionary(column.type):
-        return _spelled_units(column.dictionary).take(column.indices).fill_null("")
-    return _spelled_units(column).fill_null("")
+        return _spell_units(column.dictionary).take(column.indices).fill_null("")
+    return _spell_units(column).fill_null("")
 
 
-def _spelled_units(column: pa.Array) -> pa.Array:
+def _spell_units(column: pa.Array) -> pa.Array:
     text = texts(column).cast(pa.large_string())
     if not pa.types.is_date(column.type):
         return text

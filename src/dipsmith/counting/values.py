@@ -198,9 +198,11 @@ def _numbers(attribute: Attribute, column: pa.Array, codes: NDArray[np.integer],
             return np.asarray(np.append(_label_numbers(attribute), np.nan)[codes], np.float64)
         values, known = numbers(column)
         listed = _numbers_of(domain.values)
-        return np.asarray(np.clip(_known(values, known, np.nan), listed.min(), listed.max()))
+        return np.asarray(np.clip(_fill_unknown(values, known, np.nan), listed.min(), listed.max()))
     values, known = values_of(column, domain)
-    found = np.clip(_known(values, known, np.nan if domain.missing else domain.minimum), domain.minimum, domain.maximum)
+    found = np.clip(
+        _fill_unknown(values, known, np.nan if domain.missing else domain.minimum), domain.minimum, domain.maximum
+    )
     return found / DAY if domain.scale == "datetime" else found
 
 
@@ -218,7 +220,7 @@ def _places(attribute: Attribute, column: pa.Array, codes: NDArray[np.integer], 
     return own if domain.missing_code is None else np.where(own == domain.missing_code, -1, own)
 
 
-def _known(values: NDArray[np.generic], known: Bools | None, otherwise: float) -> Floats:
+def _fill_unknown(values: NDArray[np.generic], known: Bools | None, otherwise: float) -> Floats:
     found = values.astype(np.float64)
     return found if known is None else np.where(known, found, otherwise)
 

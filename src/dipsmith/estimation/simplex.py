@@ -60,7 +60,7 @@ def project(
         return np.zeros_like(table)
     y = table[allowed]
     if y.size == 0:
-        raise _unplaced(1)
+        raise _no_place(1)
     while True:
         tau = (y.sum() - goal) / y.size
         above = y > tau
@@ -173,7 +173,7 @@ def clip(values: ArrayLike, total: float, possible: Bools | None = None) -> Floa
     mass = kept.sum()
     if goal > 0 and mass == 0:
         if not allowed.any():
-            raise _unplaced(1)
+            raise _no_place(1)
         kept, mass = allowed.astype(np.float64), np.count_nonzero(allowed)
     return kept / mass * goal if goal > 0 else np.zeros_like(table)
 
@@ -288,10 +288,10 @@ def any_within(flags: Bools, family: Ints, parents: int) -> Bools:
 def _refuse_unplaced(family: Ints, goal: Floats | Ints, able: Bools) -> None:
     parents = int(((goal > 0) & ~any_within(able, family, goal.size)).sum())
     if parents:
-        raise _unplaced(parents)
+        raise _no_place(parents)
 
 
-def _unplaced(parents: int) -> UsageError:
+def _no_place(parents: int) -> UsageError:
     found = f"A positive total and no possible cell to put it in, for {parents} parents"
     return UsageError(f"{found}; correct the totals or the impossible cells")
 

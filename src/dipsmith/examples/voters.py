@@ -125,15 +125,15 @@ def _population(seed: int = 291) -> tuple[Floats, dict[str, Floats], dict[str, F
         among = weights * yes["registered"] if name in _ONLY_REGISTERED else weights
         tilt, share = rng.normal(0, TILT, CLASSES), YES[name] / among.sum()
         binary = np.stack([np.zeros(CLASSES), tilt], axis=1)
-        yes[name] = _tilted(binary, among / among.sum(), np.array([1 - share, share]))[:, 1]
+        yes[name] = _tilt(binary, among / among.sum(), np.array([1 - share, share]))[:, 1]
     listed = {}
     for name, shares in _LISTED.items():
         margin = np.array(list(shares.values()))
-        listed[name] = _tilted(rng.normal(0, TILT, (CLASSES, margin.size)), weights, margin)
+        listed[name] = _tilt(rng.normal(0, TILT, (CLASSES, margin.size)), weights, margin)
     return weights, yes, listed
 
 
-def _tilted(tilt: Floats, weights: Floats, margin: Floats) -> Floats:
+def _tilt(tilt: Floats, weights: Floats, margin: Floats) -> Floats:
     """Probabilities whose logits are `tilt` plus a constant for each label, so that their weighted mean is `margin`.
 
     By iterative proportional fitting.

@@ -50,11 +50,11 @@ class PathShares:
         by_share: dict[str, list[str]] = {}
         for name, share in low[:MOST_LISTED]:
             by_share.setdefault(f"{100 * share:.0f} %", []).append(name)
-        told = ", ".join(f"{_listed(names)} {share}" for share, names in by_share.items())
+        told = ", ".join(f"{_join_names(names)} {share}" for share, names in by_share.items())
         if len(low) > MOST_LISTED:
             told += f", and {len(low) - MOST_LISTED} more columns"
         if whole:
-            told += f"; {_listed(whole)} {'is' if len(whole) == 1 else 'are'} on every path"
+            told += f"; {_join_names(whole)} {'is' if len(whole) == 1 else 'are'} on every path"
         start = f"{self.expected}, of" if self.expected else "Of"
         return (
             f"{start} what a column tells about {label} beyond the others, at most the share of paths that ask it is kept: "
@@ -71,5 +71,5 @@ class WithPaths(Protocol):
         """How often each column is asked, for each group of labels that is drawn together."""
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

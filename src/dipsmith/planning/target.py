@@ -63,7 +63,7 @@ def solve(strain: Callable[[Budget], float], currency: str) -> Budget:
     power = 1.0 if currency == "epsilon" else 2.0
     amount, enough = 1.0, float("inf")
     for _ in range(ROUNDS):
-        now = strain(made(_rounded_up(amount)))
+        now = strain(made(_round_up(amount)))
         if now <= 1:
             enough = min(enough, amount)
             if now > 0.995 or amount <= 1e-9:
@@ -73,10 +73,10 @@ def solve(strain: Callable[[Budget], float], currency: str) -> Budget:
             raise UsageError("no budget is enough for this width; allow more, or use coarser bins")
     if enough == float("inf"):
         raise UsageError("no budget was found for this width; try another one, or another method")
-    return made(_rounded_up(enough))
+    return made(_round_up(enough))
 
 
-def _rounded_up(amount: float) -> str:
+def _round_up(amount: float) -> str:
     """Three digits, rounded up, as a decimal."""
     digits = min(max(0, 2 - floor(log10(amount))), 12)
     scale = 10**digits

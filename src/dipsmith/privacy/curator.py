@@ -285,7 +285,10 @@ class Curator:
         self.report("selecting", 0.0)
 
         def trial() -> tuple[tuple[O, list[NoisyAnswer]], float]:
-            curator = self._trial(each)
+            # An accountant of its own, fresh coins, no progress.
+            self._stream.observed("run", None)
+            own = Accountant(each, self.relation)
+            curator = self._child(self._rows, each, self.relation, self.block, self.moving, own)
             outcome, score = run(curator)
             return (outcome, curator.answers), score
 
@@ -297,28 +300,31 @@ class Curator:
 
     def nested(self, budget: Budget, name: str = "") -> Curator:
         """A child that holds part of this curator's budget."""
-        return self._seeing(self._rows, budget, path_inside(self.block, name))
+        return self._paid_child(self._rows, budget, path_inside(self.block, name))
 
-    def widened(self, budget: Budget, name: str, added: Sequence[Attribute], columns: Codings) -> Curator:
+    def with_public_columns(self, budget: Budget, name: str, added: Sequence[Attribute], columns: Codings) -> Curator:
         """A child that sees more public columns, functions of the public ones (`label` only): codes of rows, in their order."""
-        require_public(self.schema, self.relation, (), "widened")
+        require_public(self.schema, self.relation, (), "with_public_columns")
         schema = replace(self.schema, attributes=(*self.schema.attributes, *(a.with_role("public") for a in added)))
         with self._witness.answering(self, "public rows"):
             wider = self._rows.widened(schema, columns)
-        return self._seeing(wider, budget, path_inside(self.block, name))
+        return self._paid_child(wider, budget, path_inside(self.block, name))
 
-    def steps(self, budget: Budget) -> Curator:
+    def with_panel_steps(self, budget: Budget) -> Curator:
         """A child that sees steps of a panel, of steps the entries, or lines of households (``docs/proofs/panel.md``)."""
-        return self._seeing(self._rows.steps(), budget, self.block)
+        return self._paid_child(self._rows.steps(), budget, self.block)
 
-    def thinned(self, budget: Budget, most: int) -> Curator:
+    def with_fewer_steps(self, budget: Budget, most: int) -> Curator:
         """A child that sees at most `most` steps of each unit, and answers at that sensitivity (``docs/proofs/panel.md``)."""
         some = block_of(self.block, "steps of a unit", f"at most {most}")
-        return self._seeing(self._rows.thinned(most), budget, some if most < self.max_rows else self.block)
+        return self._paid_child(self._rows.thinned(most), budget, some if most < self.max_rows else self.block)
 
-    def coarsened(self, budget: Budget, level: int) -> Curator:
+    def with_larger_places(self, budget: Budget, level: int) -> Curator:
         """A child that sees larger places, a public function of each row's own: sensitivities are those of rows."""
-        return self._seeing(self._rows.coarsened(level), budget, self.block)
+        return self._paid_child(self._rows.coarsened(level), budget, self.block)
+
+    # As methods written for version 0.2 call them.
+    widened, steps, thinned, coarsened = with_public_columns, with_panel_steps, with_fewer_steps, with_larger_places
 
     def partition(self, attribute: str, budget: Budget) -> list[Curator]:
         """One child per code of `attribute`, each seeing only that block; together they cost `budget`.
@@ -348,13 +354,7 @@ class Curator:
             for code, share in enumerate(shares)
         ]
 
-    def _trial(self, budget: PureDP) -> Curator:
-        """A curator for one run of several: an accountant of its own, fresh coins, no progress."""
-        self._stream.observed("run", None)
-        own = Accountant(budget, self.relation)
-        return self._child(self._rows, budget, self.relation, self.block, self.moving, own)
-
-    def _seeing(self, rows: Rows, budget: Budget, block: str) -> Curator:
+    def _paid_child(self, rows: Rows, budget: Budget, block: str) -> Curator:
         self._purse.take(budget)
         return self._child(rows, budget, self.relation, block, self.moving)
 

@@ -86,7 +86,7 @@ def surface(width: float, height: float, **style: str) -> Iterator[tuple[Any, Ca
         def done() -> str:
             text = io.StringIO()
             figure.savefig(text, format="svg", dpi=150, metadata={"Date": None, "Creator": None})
-            return _cleaned(text.getvalue())
+            return _clean(text.getvalue())
 
         yield figure, done
 
@@ -122,7 +122,7 @@ def write_figure(path: Path, title: str, caption: str, draw: Callable[[Any], Non
         figure.savefig(path, dpi=150, metadata=metadata)
 
 
-def _cleaned(svg: str) -> str:
+def _clean(svg: str) -> str:
     """The drawing alone: no XML prologue, no metadata, page colours, ids that no other drawing of the page has."""
     svg = svg[svg.index("<svg ") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

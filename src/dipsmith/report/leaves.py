@@ -163,7 +163,7 @@ def leaf_picture(curve: Curve, chosen: ChosenLeaf, others: Sequence[Curve] = (),
         f"{curve.level:.0%} of synthetic shares lie between {chosen.interval[0]:.5g} and {chosen.interval[1]:.5g} "
         f"with {chosen.n:,} records; authentic share {curve.p0:g}"
     )
-    parts = [_axes(), *map(_other, others), _band(curve), _wanted(chosen), _leaf(curve.p0, chosen)]
+    parts = [_axes(), *map(_other, others), _band(curve), _draw_wanted(chosen), _leaf(curve.p0, chosen)]
     space = ""
     if alone:
         law = f"λ = ε/Δ = {curve.lam:g}, {curve.law} Laplace noise, {curve.kind}"
@@ -245,7 +245,7 @@ def _other(curve: Curve) -> str:
     return edges + _text("soft", x, y, f"λ = {curve.lam:g}")
 
 
-def _wanted(chosen: ChosenLeaf) -> str:
+def _draw_wanted(chosen: ChosenLeaf) -> str:
     """The lines that can be dragged, and where they meet the band."""
     ends, drag = (_y(chosen.width / 2), _y(-chosen.width / 2)), ' data-drag="width"'
     parts = [_line("wanted", LEFT, W - RIGHT, at, at, drag) for at in ends]

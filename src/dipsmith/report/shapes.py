@@ -72,7 +72,7 @@ class Drawing:
         most = int((self.width - 2 * EDGE) / CHARACTER)
         above, below = wrap(title, int(most / 1.1)), wrap(caption, most)
         down = EDGE + LEADING * len(above) + 4
-        moved = [_moved(shape, EDGE, down) for shape in self.shapes]
+        moved = [_move(shape, EDGE, down) for shape in self.shapes]
         heads = [Words((EDGE, EDGE + LEADING * (i + 0.6)), text, "ink", "start", True) for i, text in enumerate(above)]
         foot = down + self.height + 8
         tail = [Words((EDGE, foot + LEADING * (i + 1)), text, "soft", "start") for i, text in enumerate(below)]
@@ -104,7 +104,7 @@ class Drawing:
             figure.savefig(path, format="png", dpi=192, metadata={"Software": None})
 
 
-def _moved(shape: Shape, x: float, y: float) -> Shape:
+def _move(shape: Shape, x: float, y: float) -> Shape:
     match shape:
         case Stroke(start, end):
             return replace(shape, start=(start[0] + x, start[1] + y), end=(end[0] + x, end[1] + y))

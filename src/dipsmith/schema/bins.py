@@ -103,7 +103,7 @@ def by_width(
         what = "a whole number of " + {"integer": "steps", "date": "days"}.get(scale, "microseconds")
         raise SchemaError(f"bins.width must be {what}, got {width}")
     # a width that divides the range but for rounding must not leave a sliver as its own bin
-    count = ceil(_limited((_end(scale, low, high) - low) / step, limit) * (1 - 1e-12))
+    count = ceil(_require_at_most((_end(scale, low, high) - low) / step, limit) * (1 - 1e-12))
     return _between(scale, [low + i * step for i in range(count)], high, missing)
 
 
@@ -117,7 +117,7 @@ def by_count(
     """
     if count < 1:
         raise SchemaError(f"bins.count must be at least 1, got {count}")
-    _limited(count, limit)
+    _require_at_most(count, limit)
     span = _end(scale, low, high) - low
     if scale == "number":
         return _between(scale, [low + span * i / count for i in range(count)], high, missing)
@@ -166,9 +166,9 @@ def by_rounding(
         raise SchemaError("bins.round is for numbers; cut times by width: a number of days, week, month or year")
     if not (isfinite(step) and step > 0) or (scale == "integer" and step != floor(step)):
         raise SchemaError(f"bins.round must be {'a whole number ' * (scale == 'integer')}above 0, got {step}")
-    _limited((high - low) / step, limit + 1)
+    _require_at_most((high - low) / step, limit + 1)
     first, last = floor(low / step + 0.5), floor(high / step + 0.5)
-    _limited(last - first + 1, limit)
+    _require_at_most(last - first + 1, limit)
     centres = [_snap(c * step) for c in range(first, last + 1)]
     inner = [_snap((c - 0.5) * step) for c in range(first + 1, last + 1)]
     if scale == "integer":
@@ -210,7 +210,7 @@ def by_calendar(
     shift = np.timedelta64(3 if period == "week" else 0, "D")
     ends = np.array([low, high], dtype=np.int64).astype(points) + shift
     first, last = ends.astype(periods).astype(np.int64)
-    _limited(int(last - first + 1), limit)
+    _require_at_most(int(last - first + 1), limit)
     begins = np.arange(first, last + 1).astype(periods)
     starts = (begins.astype(points) - shift).astype(np.int64)[1:].tolist()
     if period == "week":
@@ -230,7 +230,7 @@ def _end(scale: Scale, low: float, high: float) -> float:
     return high + (scale != "number")
 
 
-def _limited(count: float, limit: int) -> float:
+def _require_at_most(count: float, limit: int) -> float:
     if not count <= limit:
         raise SchemaError(f"{count:,.0f} levels are more than the {limit:,} supported; add bins, or wider ones")
     return count

@@ -64,11 +64,11 @@ def _field(fact: ColumnFacts) -> tuple[str, dict[str, object] | None, str]:
     if fact.type == "boolean":
         reason = "true or false"
     elif values and len(values) <= MAX_LEVELS:
-        found, reason = _listed(fact, values)
+        found, reason = _propose_list(fact, values)
     elif (
         fact.type in ("integer", "number", "date", "datetime") and fact.minimum is not None and fact.maximum is not None
     ):
-        found, reason = _bounded(fact, fact.type)
+        found, reason = _propose_bounds(fact, fact.type)
     else:
         # what is said stays; what is not is an empty key, for the steward to fill in
         scale = None if fact.type in (None, "string") else cast("Scale", fact.type)
@@ -82,7 +82,7 @@ def _field(fact: ColumnFacts) -> tuple[str, dict[str, object] | None, str]:
     return fact.name, {**keys, **found, **missing, "role": "private"}, reason
 
 
-def _listed(fact: ColumnFacts, values: Sequence[tuple[str, str]]) -> tuple[dict[str, object], str]:
+def _propose_list(fact: ColumnFacts, values: Sequence[tuple[str, str]]) -> tuple[dict[str, object], str]:
     """Listed values: whole numbers as they are, the others and all with labels as text."""
     raw = [v for v, _ in values]
     whole = fact.type == "integer" and all(map(is_whole, raw))
@@ -104,7 +104,7 @@ def _listed(fact: ColumnFacts, values: Sequence[tuple[str, str]]) -> tuple[dict[
     return found, reason + ("" if fact.missing else "; any other value counts as the last")
 
 
-def _bounded(fact: ColumnFacts, scale: Scale) -> tuple[dict[str, object], str]:
+def _propose_bounds(fact: ColumnFacts, scale: Scale) -> tuple[dict[str, object], str]:
     low, high = (point(scale, text) for text in (fact.minimum, fact.maximum))
     bounds: dict[str, object] = {"minimum": as_plain(scale, low), "maximum": as_plain(scale, high)}
     if scale in ("date", "datetime"):

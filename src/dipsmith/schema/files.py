@@ -63,11 +63,11 @@ def from_dict(data: object, base: Path | None = None) -> Schema:
 
 def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
     with noting_files() as named:
-        made = _put_together(data, folder, line)
+        made = _build_schema(data, folder, line)
     return replace(made, named_files=tuple(named))
 
 
-def _put_together(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
+def _build_schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
     plain = _without_blanks(data)
     if isinstance(plain, Mapping) and "members" in plain:
         plain = {"unit": "household", **plain}
@@ -304,7 +304,7 @@ def _cut(field: FieldEntry) -> Bins:
     low = None if field.minimum is None else _point(scale, "minimum", field.minimum)
     high = None if field.maximum is None else _point(scale, "maximum", field.maximum)
     if entry.edges is not None:
-        return _listed(scale, entry, low, high, missing)
+        return _bins_by_edges(scale, entry, low, high, missing)
     if low is None or high is None:
         lacking = "minimum" if low is None else "maximum"
         extra = ", or enum" if scale == "integer" else ""
@@ -334,7 +334,7 @@ def _default(scale: Scale, low: float, high: float, missing: bool) -> Bins:
     return bins.by_calendar(scale, low, high, "day", missing=missing)
 
 
-def _listed(scale: Scale, entry: BinsEntry, low: float | None, high: float | None, missing: bool) -> Bins:
+def _bins_by_edges(scale: Scale, entry: BinsEntry, low: float | None, high: float | None, missing: bool) -> Bins:
     cuts = [_point(scale, "bins.edges", text) for text in entry.edges or []]
     if cuts and low is not None and low != cuts[0]:
         raise SchemaError("bins.edges must begin at the minimum; change one of them")

@@ -123,7 +123,7 @@ def _build(events: Any, typed: bool) -> Document:
         elif isinstance(event, yaml.ScalarEvent):
             empty = event.implicit[0] and event.value in ("", "~", "null")
             if not awaits_key:
-                put(None if empty else _typed(loader, event) if typed else event.value)
+                put(None if empty else _read_typed(loader, event) if typed else event.value)
             elif empty:
                 raise SchemaError(f"{spot}: a key must be plain text; quote it")
             elif event.value in target:
@@ -145,7 +145,7 @@ def _build(events: Any, typed: bool) -> Document:
     return Document(root[0] if root else None, marks)
 
 
-def _typed(loader: Any, event: Any) -> object:
+def _read_typed(loader: Any, event: Any) -> object:
     """A scalar as YAML 1.1 understands it: a number, a truth value, a date or text."""
     try:
         tag = loader.resolve(yaml.ScalarNode, event.value, event.implicit)

@@ -134,7 +134,7 @@ def cut_by_mass(scale: Scale, cells: CellCounts, columns: int = 1) -> Cut:
     if short and held < target / 2 and starts[-1] not in apart:
         starts.pop()
     edges = [*(cells.edges[i] for i in starts), high]
-    many = f"; {_listed(scale, cells.edges, spikes)} apart, a value of many rows" if spikes else ""
+    many = f"; {_list_values(scale, cells.edges, spikes)} apart, a value of many rows" if spikes else ""
     keys = _bounds(scale, low, high) | {"bins": {"edges": _edges(scale, edges)}}
     return Cut(keys, f"{len(edges) - 1} bins of about equal numbers of rows, none very wide{many}")
 
@@ -191,7 +191,7 @@ def _edges(scale: Scale, edges: Sequence[float]) -> list[object]:
     return [as_plain(scale, float(e)) for e in edges]
 
 
-def _listed(scale: Scale, edges: Floats, at: Sequence[int]) -> str:
+def _list_values(scale: Scale, edges: Floats, at: Sequence[int]) -> str:
     return ", ".join(str(as_plain(scale, float(edges[i]))) for i in at)
 
 

@@ -96,10 +96,10 @@ class Files:
         whole, done = max(sum(sizes), 1), 0
         for (part, labels), size in zip(self._parts, sizes, strict=True):
             check_header(str(part.path), _header(part, labels), columns)
-            told = progress and _scaled(progress, done / whole, size / whole)
+            told = progress and _scale_progress(progress, done / whole, size / whole)
             inside = _without(columns, labels) or part.columns[:1]
             for batch in part.batches(inside, told):
-                yield _labelled(batch, columns, labels) if labels else batch
+                yield _add_labels(batch, columns, labels) if labels else batch
             done += size
             if progress is not None:
                 progress(done / whole)
@@ -186,7 +186,7 @@ def _without(columns: Sequence[str], labels: Labels) -> list[str]:
     return [name for name in columns if name not in dict(labels)]
 
 
-def _labelled(batch: pa.RecordBatch, columns: Sequence[str], labels: Labels) -> pa.RecordBatch:
+def _add_labels(batch: pa.RecordBatch, columns: Sequence[str], labels: Labels) -> pa.RecordBatch:
     def constant(value: str | None) -> pa.Array:
         index = pa.scalar(None if value is None else 0, pa.int32())
         return pa.DictionaryArray.from_arrays(pa.repeat(index, batch.num_rows), pa.array([value or ""], pa.string()))
@@ -196,5 +196,5 @@ def _labelled(batch: pa.RecordBatch, columns: Sequence[str], labels: Labels) -> 
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
-def _scaled(progress: Progress, offset: float, share: float) -> Progress:
+def _scale_progress(progress: Progress, offset: float, share: float) -> Progress:
     return lambda fraction: progress(offset + share * fraction)

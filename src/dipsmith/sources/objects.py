@@ -123,8 +123,8 @@ def _spell(value: object) -> str | None:
         # Python itself spells no integer of more than 4300 digits
         return str(decimal.Decimal(int.__int__(value)))  # type: ignore[arg-type]
     if issubclass(kind, dt.date | dt.datetime | dt.time):
-        return _spelled_text(value.isoformat())  # type: ignore[attr-defined]
-    return _spelled_text(str(value))
+        return _require_text(value.isoformat())  # type: ignore[attr-defined]
+    return _require_text(str(value))
 
 
 def _number(number: float) -> str | None:
@@ -133,6 +133,6 @@ def _number(number: float) -> str | None:
     return str(int(number)) if number.is_integer() else repr(number)
 
 
-def _spelled_text(text: object) -> str | None:
+def _require_text(text: object) -> str | None:
     """What an object gave for its text, if it is one."""
     return str.encode(text, "utf-8", "replace").decode() if issubclass(type(text), str) else None  # type: ignore[arg-type]

@@ -18,14 +18,14 @@ def mend_values(table: Table) -> Table:
     They are a temporary view of the connection, because SQLite's parser takes statements of a small depth only.
     """
     warehouse, name = table.get_backend(), f"dipsmith_{uuid4().hex}"
-    looked_at = table.select([_believed(table[column]).name(column) for column in table.columns])
+    looked_at = table.select([_keep_lawful(table[column]).name(column) for column in table.columns])
     warehouse.con.execute(f"CREATE TEMPORARY VIEW {name} AS {statement(looked_at, warehouse)}")
     warehouse.con.text_factory = lambda text: text.decode("utf-8", "replace")
     kinds = {column: kind.copy(nullable=True) for column, kind in table.schema().items()}
     return find_view(name, type(table.schema())(kinds), warehouse)
 
 
-def _believed(column: Column) -> Column:
+def _keep_lawful(column: Column) -> Column:
     kind, dtype, stored = kind_of(column.type()), column.type(), column.typeof()
     if kind == "text":
         lawful = stored == "text"

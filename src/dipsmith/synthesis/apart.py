@@ -23,7 +23,7 @@ from dipsmith.sources.fingerprint import fingerprints
 
 
 @dataclass(frozen=True)
-class TakenForPublic:
+class PublicInput:
     """Something that is used as public: its name, what tells it from others, and whether its cost is charged."""
 
     what: str
@@ -38,12 +38,12 @@ def require_apart(
     tried = getattr(method, "candidates", None)
     methods = [] if method is None else [method, *(tried if isinstance(tried, tuple) else ())]
     tables = [table for table in map(given_public, methods) if table is not None]
-    named = [TakenForPublic(name, frozenset([digest])) for name, digest in schema.named_files]
-    given = [TakenForPublic(table.what, table.source, table.cost is not None) for table in tables]
+    named = [PublicInput(name, frozenset([digest])) for name, digest in schema.named_files]
+    given = [PublicInput(table.what, table.source, table.cost is not None) for table in tables]
     require_public([*named, *given], private, ledger)
 
 
-def require_public(given: Iterable[TakenForPublic], private: Sequence[Source | None], ledger: Ledger | None) -> None:
+def require_public(given: Iterable[PublicInput], private: Sequence[Source | None], ledger: Ledger | None) -> None:
     """Refuse what is the confidential table or one of its files, or what the ledger was charged for as confidential."""
     marked = [one for one in given if one.marks]
     own = frozenset[str]().union(*(fingerprints(rows) for rows in private if rows is not None and marked))

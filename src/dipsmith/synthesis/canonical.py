@@ -49,7 +49,7 @@ class PublicColumn:
     @classmethod
     def of(cls, chunks: Sequence[pa.Array], kind: Type) -> PublicColumn:
         """Take a column of any layout apart."""
-        decoded = [_decoded(chunk) for chunk in chunks]
+        decoded = [_decode(chunk) for chunk in chunks]
         if (
             len({chunk.type for chunk in decoded}) > 1
         ):  # files that store one column in several types are joined as text
@@ -225,7 +225,7 @@ def canonical_type(stored: pa.DataType, attribute: Attribute) -> pa.DataType:
 
 def as_type(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Values of any type as a `canonical_type`; no value makes it fail."""
-    values = _decoded(values)
+    values = _decode(values)
     if is_text(values.type) or pa.types.is_string(wanted):
         return _texts(values)
     if pa.types.is_boolean(wanted):
@@ -240,7 +240,7 @@ def as_type(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return pa.array(moments, mask=_mask(values, known)).cast(pa.timestamp("us"))
 
 
-def _decoded(chunk: pa.Array) -> pa.Array:
+def _decode(chunk: pa.Array) -> pa.Array:
     """The values themselves, in one of the types that Arrow can tell distinct values of."""
     if pa.types.is_dictionary(chunk.type):
         chunk = chunk.dictionary_decode()
@@ -284,7 +284,7 @@ def _if_all_read(values: pa.Array, found: NDArray[np.generic], known: parse.Know
 
 def _whole_numbers(values: pa.Array) -> pa.Array | None:
     if is_text(values.type):
-        alike = _said_alike(values, pa.int64())
+        alike = _cast_if_spelled_alike(values, pa.int64())
         # 034 is a code and stays one; 18.0 is what programs write for 18 in a column with blanks.
         if alike is not None or pc.any(pc.match_substring_regex(values, "^ *[+-]?0[0-9]|[eE+]")).as_py():
             return alike
@@ -319,7 +319,7 @@ def _truths(values: pa.Array) -> pa.Array | None:
 
 def _days(values: pa.Array) -> pa.Array | None:
     if is_text(values.type):
-        return _said_alike(values, pa.date32())
+        return _cast_if_spelled_alike(values, pa.date32())
     if not (pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)):
         return None
     moments, known = parse.microseconds(values, *_MOMENTS)
@@ -346,7 +346,7 @@ def _moments(values: pa.Array) -> pa.Array | None:
     return None if moments is None else moments.cast(pa.timestamp("us"))
 
 
-def _said_alike(text: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+def _cast_if_spelled_alike(text: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     """Text as another type if that type spells each value the same way: 034 is not 34."""
     try:
         typed = text.cast(wanted)

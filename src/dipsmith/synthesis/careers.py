@@ -98,7 +98,10 @@ class Careers:
         shared = np.zeros(len(owner), np.int64)
         if fixed:
             law = unit_law(
-                p.sum(axis=2), self.starts, self._cells(schema, public), _barred(schema, public, self.order, fixed)
+                p.sum(axis=2),
+                self.starts,
+                self._cells(schema, public),
+                _find_forbidden(schema, public, self.order, fixed),
             )
             of_unit = (
                 draw_labels(law, even_numbers(random, len(law)))
@@ -204,7 +207,7 @@ def label_source(labeller: Labeller, target: Source, seed: int | None) -> pa.Tab
     if fixed and link is None:
         warnings.warn(
             f"there is no column '{schema.linked}', so that nobody knows which rows belong together: every row gets a "
-            f"{_listed(fixed)} of its own; name it in a column map if it is called otherwise",
+            f"{_join_names(fixed)} of its own; name it in a column map if it is called otherwise",
             UnlinkedRows,
             stacklevel=4,
         )
@@ -237,7 +240,7 @@ def career_notes(schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
         )
     if fixed:
         notes.append(
-            f"{_listed(fixed)} {'is' if len(fixed) == 1 else 'are'} drawn once for each {unit.column}, and the same in all of "
+            f"{_join_names(fixed)} {'is' if len(fixed) == 1 else 'are'} drawn once for each {unit.column}, and the same in all of "
             "its rows."
         )
     if fixed and unit.per is not None:
@@ -248,7 +251,7 @@ def career_notes(schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -277,7 +280,7 @@ def _codes(schema: Schema, names: Sequence[str], joint: Ints) -> Codes:
     return Codes.of(schema, dict(zip(names, columns, strict=True)), len(joint))
 
 
-def _barred(schema: Schema, public: PublicRows, order: Ints, fixed: Sequence[str]) -> NDArray[np.bool_] | None:
+def _find_forbidden(schema: Schema, public: PublicRows, order: Ints, fixed: Sequence[str]) -> NDArray[np.bool_] | None:
     """Which fixed labels a rule forbids in which row; None where no rule speaks of them."""
     grid = np.indices([schema[n].size for n in fixed]).reshape(len(fixed), -1)
     found: NDArray[np.bool_] | None = None

@@ -161,7 +161,7 @@ class ClusterSets(Sets):
                     write = WritePartition(draw, place.absolute(), self.columns, model.schema)
                     written = on_workers(_blocks(self.on, self.rows), write, "rows bigint")
                 written.collect()
-            found = _tidied(place)
+            found = _tidy(place)
             if not any(place.iterdir()):
                 Exit(place).table("00000.parquet", self._no_rows(model))
             if found != self.rows:
@@ -226,7 +226,7 @@ def _rows_seen(on: SparkTable, target: Path) -> int:
         some = on.frame.sparkSession.range(0, _TRIED, 1, _TRIED)
         with failures(on.describe()):
             on_workers(some, WritePartition(iter, place.absolute(), ("id",)), "rows bigint").collect()
-        return _tidied(place)
+        return _tidy(place)
     except (SourceError, OSError, pa.ArrowException):
         return 0
     finally:
@@ -240,7 +240,7 @@ def _open_to_group(folder: Path) -> None:
     folder.chmod(0o700 | (around & 0o2070))
 
 
-def _tidied(place: Path) -> int:
+def _tidy(place: Path) -> int:
     """Keep whole files alone, numbered without gaps in their order; return the number of rows in them."""
     rows = 0
     for file in place.glob(".*.partial"):  # of a worker that died

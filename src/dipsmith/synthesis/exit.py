@@ -189,12 +189,12 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 def escape_formulas(table: pa.Table) -> pa.Table:
     """Text that begins like a formula with a quote before it."""
-    return _replaced(table, FORMULA, r"'\1")
+    return _replace_text(table, FORMULA, r"'\1")
 
 
 def unescape_formulas(table: pa.Table) -> pa.Table:
     """What `escape_formulas` made, as it was."""
-    return _replaced(table, "^'" + FORMULA[1:], r"\1")
+    return _replace_text(table, "^'" + FORMULA[1:], r"\1")
 
 
 def _groups(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -241,7 +241,7 @@ def _archive(held: io.BytesIO, arrays: Mapping[str, NDArray[Any]], compression: 
                 np.lib.format.write_array(file, array, version=(1, 0), allow_pickle=False)
 
 
-def _replaced(table: pa.Table, pattern: str, replacement: str) -> pa.Table:
+def _replace_text(table: pa.Table, pattern: str, replacement: str) -> pa.Table:
     for i, column in enumerate(table.columns):
         if pa.types.is_string(column.type):
             changed = pc.replace_substring_regex(column, pattern, replacement, max_replacements=1)

@@ -183,7 +183,7 @@ def explorer_content(release: Release, glance: Glance, format: str) -> dict[str,
     places = {n: i for i, n in enumerate(names)}
     alone = {n: index.columns(n) for n in schema.names}
     paired = {two: index.columns(*two) for two in combinations(names[:MOST_PAIRED], 2)}
-    measured, left = _within(_measured(release, axes, index.public), places, TABLE_BYTES)
+    measured, left = _within(_noisy_tables(release, axes, index.public), places, TABLE_BYTES)
     shown = [set(t["c"]) for t in measured]
     from_rows = [two for two, found in paired.items() if _is_told_by_rows(found, {places[n] for n in two}, shown)]
     rows, unseen = _within(_of_rows(glance, axes, names, from_rows), places, ROW_BYTES)
@@ -244,7 +244,7 @@ def _axes(schema: Schema) -> dict[str, Axis]:
     return axes
 
 
-def _measured(release: Release, axes: Mapping[str, Axis], public: frozenset[str]) -> Iterator[PageTable | Names]:
+def _noisy_tables(release: Release, axes: Mapping[str, Axis], public: frozenset[str]) -> Iterator[PageTable | Names]:
     """Noisy tables, each private column by itself first, then the smaller ones; of those that are left out the columns."""
     schema = release.schema
     answers = [a for a in _answers(release.measurements, schema) if all(axes[n].labels for n in a.names)]

@@ -45,11 +45,11 @@ from dipsmith.synthesis.learned_fields import (
     FoundType,
     ValueExtent,
     coarse_cells,
+    count_beyond_noise,
     find_extent,
     find_type,
     number_field,
     plain_field,
-    surely,
     text_field,
     unknown_field,
 )
@@ -297,7 +297,7 @@ class _Terms:
         survey = Survey(what, self.blank, tuple(tables))
         answer = curator.ask(survey, budget)
         curator.report(what, 1.0)
-        doubt = surely(answer, survey.cells.size)
+        doubt = count_beyond_noise(answer, survey.cells.size)
         return [(counts, doubt) for counts in survey.apart(answer.values)]
 
     def _written(self, fields: Sequence[DraftField], head: str | None) -> LearnedSchema:

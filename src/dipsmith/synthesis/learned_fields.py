@@ -61,7 +61,7 @@ class DraftField:
     reason: str
 
 
-def surely(answer: Measurement, cells: int) -> float:
+def count_beyond_noise(answer: Measurement, cells: int) -> float:
     """A count that noise alone reaches in one of a hundred surveys of so many cells."""
     if answer.mechanism == "discrete Laplace":
         return sqrt(answer.variance / 2) * log(cells / FALSE_ALARM)
@@ -133,7 +133,7 @@ def find_extent(found: FoundType, counts: Ints, doubt: float) -> ValueExtent | N
     ends = CellCounts(table.edges, filled, doubt).occupied()
     if ends is None:
         return None
-    low, high = _reached(filled, *ends, doubt)
+    low, high = _add_neighbours(filled, *ends, doubt)
     cells = CellCounts(table.edges, ranges, doubt).between(low, high)
     first, last = float(cells.edges[0]), float(cells.edges[-1])
     if spikes and spikes[-1][0] >= last - 1:
@@ -158,7 +158,7 @@ def find_extent(found: FoundType, counts: Ints, doubt: float) -> ValueExtent | N
     )
 
 
-def _reached(counts: NDArray[np.float64], low: int, high: int, doubt: float) -> tuple[int, int]:
+def _add_neighbours(counts: NDArray[np.float64], low: int, high: int, doubt: float) -> tuple[int, int]:
     """The cells that surely hold rows, and their neighbours that probably do."""
     while doubt and low > 0 and counts[low - 1] > REACHED * doubt:
         low -= 1
@@ -199,7 +199,9 @@ def _extent_in_years(found: FoundType, counts: Ints, doubt: float) -> ValueExten
     ends = cells.occupied()
     if ends is None:
         return None
-    within = cells.between(*(_reached(cells.counts, *ends, doubt) if doubt else _without_strays(cells.counts, *ends)))
+    within = cells.between(
+        *(_add_neighbours(cells.counts, *ends, doubt) if doubt else _without_strays(cells.counts, *ends))
+    )
     # One year that noise does not hide is no bound of many that it does: all rows would be clipped into it.
     if 2 * within.counts.sum() < counts.sum():
         return None

@@ -26,7 +26,7 @@ from dipsmith.schema import Attribute, Codes, Marginal, Schema
 from dipsmith.synthesis.household_section import household_blocks
 from dipsmith.synthesis.panel_facts import PanelFacts, career_blocks
 from dipsmith.synthesis.settings_in_words import settings_in_words
-from dipsmith.synthesis.spent import Z95, TableNoise, column_noise, drowned_below, table_noise
+from dipsmith.synthesis.spent import Z95, TableNoise, column_noise, least_visible_count, table_noise
 from dipsmith.synthesis.suggestion import suggested_formula
 from dipsmith.synthesis.support_section import support_blocks
 from dipsmith.synthesis.trees import tree_blocks
@@ -109,8 +109,8 @@ def _pointer(release: Release, *, beside: bool) -> tuple[Block, ...]:
 def _lead(release: Release, tables: list[TableNoise]) -> tuple[str, ...]:
     card = release.card
     named = list(dict.fromkeys(t.what for t in tables if t.attributes is not None))
-    kept = _listed(named, 5) if named else "what the method measured, listed below"
-    limit = drowned_below(tables)
+    kept = _list_some(named, 5) if named else "what the method measured, listed below"
+    limit = least_visible_count(tables)
     small = f"groups of fewer than about {max(1, round(limit)):,} rows" if np.isfinite(limit) else "small groups"
     return (
         f"{card.rows:,} synthetic rows by {card.method}, released under differential privacy: {card.guarantee}. {card.meaning}",
@@ -149,7 +149,7 @@ def _noise(release: Release, tables: list[TableNoise]) -> tuple[Block, ...]:
             for t in tables[:MOST_LINES]
         ],
         (f"And {rest} more table{'s' * (rest > 1)} with more noise. " if rest > 0 else "")
-        + f"Noise: {_listed(sorted({t.mechanism for t in tables}), 2)}. Before counts are made consistent, which lowers it. TVD: total variation distance "
+        + f"Noise: {_list_some(sorted({t.mechanism for t in tables}), 2)}. Before counts are made consistent, which lowers it. TVD: total variation distance "
         "between the table and the authentic one, half the expected sum of absolute errors of its shares.",
     )
     blocks: list[Block] = [asked] if tables else ["Nothing was measured: no noise line is on the card."]
@@ -313,6 +313,6 @@ def _most_frequent(labels: tuple[str, ...], counts: NDArray[np.int64], n: int) -
     return ", ".join(f"{labels[i]} ({counts[i] / n:.0%})" for i in order if counts[i])
 
 
-def _listed(items: list[str], most: int) -> str:
+def _list_some(items: list[str], most: int) -> str:
     text = "; ".join(items[:most])
     return text + (f"; and {len(items) - most} more" if len(items) > most else "")

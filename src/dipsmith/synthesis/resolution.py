@@ -42,11 +42,11 @@ def coarseness(attribute: Attribute, uses: Sequence[Node], column: pa.ChunkedArr
         return f"the schema puts its values into {bins} bins, and the formula takes each value by itself"
     values = None if column is None else _numbers(domain, column)
     # Of an even spread where the values are not at hand.
-    lost = 1 / bins**2 if values is None else max(_lost(domain, values, attribute.name, use) for use in uses)
+    lost = 1 / bins**2 if values is None else max(_lost_share(domain, values, attribute.name, use) for use in uses)
     return f"{lost:.0%} of its variance lies within the schema's {bins} bins" if lost > MOST_LOST else ""
 
 
-def _lost(domain: Bins, values: Floats, name: str, use: Node) -> float:
+def _lost_share(domain: Bins, values: Floats, name: str, use: Node) -> float:
     """The share of a number's variance that lies within the bins of the column that it is made of."""
     try:
         made = evaluate(use, {name: values}, len(values))

@@ -45,7 +45,7 @@ def table_noise(card: Card, schema: Schema) -> list[TableNoise]:
     # Sums of weights have noise in units of their weights: it says nothing about counts.
     asked = [line for line in card.spending if not line.get("weighted")]
     lines = [line for line in asked if line["cells"] is not None and line["cost"]]
-    tables = Counter(_measured(line, schema, card) for line in lines)
+    tables = Counter(_noise_of_line(line, schema, card) for line in lines)
     return sorted((replace(table, times=n) for table, n in tables.items()), key=lambda table: table.sd)
 
 
@@ -67,12 +67,12 @@ def column_noise(tables: Sequence[TableNoise], schema: Schema) -> dict[str, floa
     return found
 
 
-def drowned_below(tables: Sequence[TableNoise]) -> float:
+def least_visible_count(tables: Sequence[TableNoise]) -> float:
     """The count that the noise of the finest measured tables drowns: twice its standard deviation."""
     return 2 * max((t.sd for t in tables), default=inf)
 
 
-def _measured(line: Mapping[str, Any], schema: Schema, card: Card) -> TableNoise:
+def _noise_of_line(line: Mapping[str, Any], schema: Schema, card: Card) -> TableNoise:
     what, mechanism = str(line["what"]), str(line["mechanism"])
     names = line["attributes"] if "attributes" in line else _attributes_before_0_2(what)
     return TableNoise(

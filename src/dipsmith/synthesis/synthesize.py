@@ -34,7 +34,7 @@ from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint, fingerprints
 from dipsmith.sources.handed_over import HandedOver
-from dipsmith.synthesis.apart import TakenForPublic, require_apart, require_public
+from dipsmith.synthesis.apart import PublicInput, require_apart, require_public
 from dipsmith.synthesis.card import ASKED, KNOWN, Card
 from dipsmith.synthesis.careers import career_notes
 from dipsmith.synthesis.column_map import require_factors
@@ -165,7 +165,7 @@ def synthesize(
     require_apart(schema, [private, people], book, method)
     if onto is not None:
         _refuse_the_private_file(private, target)
-        require_public([TakenForPublic("onto", fingerprints(target))], [], book)
+        require_public([PublicInput("onto", fingerprints(target))], [], book)
         target.check((*schema.public, *([] if schema.linked is None else [schema.linked])))
         require_factors(target)
     stream = Stream.of(noise_seed)

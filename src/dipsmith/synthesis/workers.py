@@ -78,7 +78,7 @@ class LabelPartition:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Label the rows."""
-        labeller = _received(self.model).labeller()
+        labeller = _unpack_model(self.model).labeller()
         partition = _partition()
         for i, rows in enumerate(batches):
             yield from label_batch(labeller, rows, place_key(self.secret, partition, i)).to_batches()
@@ -130,7 +130,7 @@ class DrawPartition:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Draw the blocks."""
-        model = _received(self.model)
+        model = _unpack_model(self.model)
         for batch in batches:
             for block in batch.column(0).to_pylist():
                 key = place_key(self.secret, block)
@@ -150,7 +150,7 @@ def broadcast(model: FittedModel, frame: Any) -> Any:
     return session.sparkContext.broadcast(packed) if hasattr(session, "_jsparkSession") else packed
 
 
-def _received(sent: Any) -> FittedModel:
+def _unpack_model(sent: Any) -> FittedModel:
     return FittedModel.unpacked(sent if isinstance(sent, bytes) else sent.value)
 
 

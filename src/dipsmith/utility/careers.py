@@ -119,7 +119,7 @@ def _values(column: pa.Array, schema: Schema, name: str) -> Floats:
 def career_gap(authentic: LinkedRows, synthetic: LinkedRows, schema: Schema) -> CareerGap:
     """Compare two panels."""
     left, right = PanelFacts.of(authentic.codes, schema), PanelFacts.of(synthetic.codes, schema)
-    transitions = {n: (_tvd(left.moves[n], right.moves[n]), _unlinked(left.moves[n])) for n in left.moves}
+    transitions = {n: (_tvd(left.moves[n], right.moves[n]), _distance_if_unlinked(left.moves[n])) for n in left.moves}
     sides = [(n, authentic.numbers[n], synthetic.numbers[n]) for n in authentic.numbers if n in synthetic.numbers]
     memory, growth = {}, {}
     for name, a, s in sides:
@@ -136,7 +136,7 @@ def _tvd(one: Floats, other: Floats) -> float:
     return 0.5 * float(np.abs(one / max(one.sum(), 1.0) - other / max(other.sum(), 1.0)).sum())
 
 
-def _unlinked(moves: Floats) -> float:
+def _distance_if_unlinked(moves: Floats) -> float:
     """The distance of a table of transitions from that of rows that are linked at random: its own margins, independent."""
     whole = max(moves.sum(), 1.0)
     return _tvd(moves, np.outer(moves.sum(axis=1), moves.sum(axis=0)) / whole)

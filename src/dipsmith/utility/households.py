@@ -87,14 +87,14 @@ def _tables(found: HouseholdRoster, weights: Ints | None = None) -> Iterator[tup
         counted = None if weights is None else weights[found.owners[second]]
         for a, b in combinations(people.names, 2) if kind == OWN else product(people.names, repeat=2):
             sides = people[a][first], people[b][second]
-            yield kind, (a, b), _crossed(*sides, (people.schema[a].size, people.schema[b].size), counted)
+            yield kind, (a, b), _cross(*sides, (people.schema[a].size, people.schema[b].size), counted)
     counted = None if weights is None else weights[found.owners]
     for a, b in product(homes.names, people.names):
         shape = homes.schema[a].size, people.schema[b].size
-        yield HOME, (a, b), _crossed(homes[a][found.owners], people[b], shape, counted)
+        yield HOME, (a, b), _cross(homes[a][found.owners], people[b], shape, counted)
 
 
-def _crossed(first: Any, second: Any, shape: tuple[int, int], weights: Ints | None) -> Floats:
+def _cross(first: Any, second: Any, shape: tuple[int, int], weights: Ints | None) -> Floats:
     cells = first.astype(np.int64) * shape[1] + second
     return _shares(cells, shape[0] * shape[1], weights).reshape(shape)
 
@@ -142,9 +142,9 @@ def _worst(found: Findings) -> list[tuple[Cell, ...]]:
 def _sizes(found: Sequence[Findings]) -> Figure:
     authentic = max((f["households"].sizes[0] for f in found), key=len)
     labels = [str(n) for n in range(max(len(f["households"].sizes[0]) for f in found))]
-    sides = [_padded(f["households"].sizes[1], len(labels)) for f in found]
+    sides = [_pad(f["households"].sizes[1], len(labels)) for f in found]
     note = f"TVD {found[0]['households'].size_tvd:.3f}" if len(found) == 1 else ""
-    drawn = Overlay("Members of a household", note, labels, _padded(authentic, len(labels)), sides, ordered=True)
+    drawn = Overlay("Members of a household", note, labels, _pad(authentic, len(labels)), sides, ordered=True)
     rows = [(n, authentic[int(n)], *(float(side[int(n)]) for side in sides)) for n in labels]
     numbers = Table.of("Shares of households by size", ("members", "authentic", *(f.name for f in found)), rows)
     said = "; ".join(f"{f.name}: TVD {f['households'].size_tvd:.3f}" for f in found)
@@ -158,7 +158,7 @@ def _sizes(found: Sequence[Findings]) -> Figure:
     )
 
 
-def _padded(shares: Sequence[float], size: int) -> Floats:
+def _pad(shares: Sequence[float], size: int) -> Floats:
     return np.pad(np.asarray(shares, dtype=np.float64), (0, size - len(shares)))
 
 

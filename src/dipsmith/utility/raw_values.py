@@ -62,7 +62,7 @@ def compare_values(authentic: pa.Table, synthetic: pa.Table, both: SideBySide) -
             continue
         left, right = (_numbers(table[name], domain) for table in (authentic, synthetic))
         if len(left) and len(right):
-            found.append(_compared(name, left, right, domain))
+            found.append(_compare(name, left, right, domain))
     return tuple(sorted(found, key=lambda c: -max(c.moved, c.share_moved / NOTICEABLE_SHARE * NOTICEABLE_MEAN)))
 
 
@@ -74,7 +74,7 @@ def _numbers(column: pa.ChunkedArray, domain: Bins) -> Floats:
     return found / DAY if domain.scale == "datetime" else found
 
 
-def _compared(name: str, left: Floats, right: Floats, domain: Bins) -> RawColumn:
+def _compare(name: str, left: Floats, right: Floats, domain: Bins) -> RawColumn:
     values, counts = np.unique(left, return_counts=True)
     frequent = float(values[counts.argmax()])
     places = tuple((_shorten(np.quantile(left, q)), _shorten(np.quantile(right, q))) for q in QUANTILES)

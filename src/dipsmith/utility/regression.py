@@ -215,7 +215,7 @@ def compare_regression(
         try:
             original = sampling_only((analysis(_at(authentic, regression.by, level)),), 0.95, "")
             for name, release in releases.items():
-                combined = _combined(analysis, release, regression, level)
+                combined = _combine(analysis, release, regression, level)
                 rule = combined.rule
                 if untold := [e.name for e in combined if np.isfinite(e.value) and not np.isfinite(e.low)]:
                     notes.append(f"{name}: {', '.join(untold[:5])} left out: a run of the mechanism loses most of it")
@@ -242,7 +242,7 @@ def _one_family(analysis: Analysis, tables: Sequence[pa.Table], by: str | None, 
     return analysis
 
 
-def _combined(analysis: Analysis, release: Release, regression: Regression, level: str) -> Combined:
+def _combine(analysis: Analysis, release: Release, regression: Regression, level: str) -> Combined:
     def estimate(table: pa.Table) -> Estimates:
         return analysis(_at(table, regression.by, level))
 

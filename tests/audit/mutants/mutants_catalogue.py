@@ -190,8 +190,8 @@ MUTANTS = (
     one(
         "double spending across nested curators",
         "privacy/curator.py",
-        "    def _seeing(self, rows: Rows, budget: Budget, block: str) -> Curator:\n        self._purse.take(budget)\n",
-        "    def _seeing(self, rows: Rows, budget: Budget, block: str) -> Curator:\n",
+        "    def _paid_child(self, rows: Rows, budget: Budget, block: str) -> Curator:\n        self._purse.take(budget)\n",
+        "    def _paid_child(self, rows: Rows, budget: Budget, block: str) -> Curator:\n",
         f"{CURATOR}::test_nested_curators_share_one_purse",
     ),
     one(

@@ -71,7 +71,7 @@ def complete_columns(
             bounds = starts[first : first + max(1, ROOM // widest) + 1]
             block = order[bounds[0] : bounds[-1]]
             kinds = {name: columns[name][order[bounds[:-1]]] for name in given}
-            weights = _informed(tree, part, tables, kinds, len(bounds) - 1)
+            weights = _weigh_kinds(tree, part, tables, kinds, len(bounds) - 1)
             _draw_block(tree, part, weights, known, columns, block, alike[block] - first, generator)
     return columns
 
@@ -89,7 +89,7 @@ def _parts(tree: JunctionTree, known: Collection[str]) -> list[list[int]]:
     return [part for part in parts if any(set(tree.cliques[c]) - set(known) for c in part)]
 
 
-def _informed(
+def _weigh_kinds(
     tree: JunctionTree, part: Sequence[int], tables: Sequence[Array], kinds: Columns, count: int
 ) -> dict[int, Array]:
     """For every kind of row the weights of what each clique has to draw, once it has learned from its children."""

@@ -106,7 +106,7 @@ class _Reader:
         while (sign := self._signs()) is not None:
             signs.append(sign)
             found.append(self.product())
-        return _joined(signs, found)
+        return _join(signs, found)
 
     def product(self) -> Node:
         return self._row(_Reader.power, ("*", "/"), (":",))
@@ -187,7 +187,7 @@ class _Reader:
         while self.next.is_sign(*levels[0]):
             signs.append(self._step().value)
             found.append(self._row(rule, *levels[1:]))
-        return _joined(signs, found)
+        return _join(signs, found)
 
     def _inside(self, rule: Callable[[_Reader], Node]) -> Node:
         with self._deeper():
@@ -236,7 +236,7 @@ class _Reader:
         raise UsageError(f"analysis '{abridge(self.text)}' cannot be read {where}: {why}")
 
 
-def _joined(signs: list[str], found: list[Node]) -> Node:
+def _join(signs: list[str], found: list[Node]) -> Node:
     return Operation(tuple(signs), tuple(found)) if signs else found[0]
 
 

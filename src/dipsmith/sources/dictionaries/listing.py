@@ -42,7 +42,7 @@ _RANGE = re.compile(
 
 def read_listing(path: Path) -> list[ColumnFacts]:
     """The facts of a data dictionary in CSV or Excel."""
-    rows = _sheet(path) if path.suffix.lower() == ".xlsx" else _delimited(path)
+    rows = _sheet(path) if path.suffix.lower() == ".xlsx" else _read_delimited(path)
     header = [" ".join(cell.lower().replace("_", " ").split()) for cell in rows[0]] if rows else []
     at = {key: next((header.index(n) for n in names if n in header), None) for key, names in _KEYS.items()}
     if at["name"] is None:
@@ -94,7 +94,7 @@ def _values(cell: str) -> list[tuple[str, str]]:
     return [(pair[0], pair[1] if len(pair) > 1 else "") for pair in pairs]
 
 
-def _delimited(path: Path) -> list[list[str]]:
+def _read_delimited(path: Path) -> list[list[str]]:
     text = read_text(path, "data dictionary", 50_000_000)
     delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
     try:

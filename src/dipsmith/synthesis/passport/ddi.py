@@ -17,10 +17,10 @@ def ddi(facts: PassportFacts) -> str:
     """The codebook as the text of an XML document."""
     book = Element("codeBook", {"xmlns": NAMESPACE, "version": "2.5", "xml:lang": "en"})
     citation = SubElement(SubElement(book, "docDscr"), "citation")
-    _titled(citation, f"Codebook: {facts.title}", facts)
+    _add_title(citation, f"Codebook: {facts.title}", facts)
     study = SubElement(book, "stdyDscr")
     citation = SubElement(study, "citation")
-    _titled(citation, facts.title, facts)
+    _add_title(citation, facts.title, facts)
     about = SubElement(study, "stdyInfo")
     SubElement(about, "abstract").text = _plain(facts.description)
     summary = SubElement(about, "sumDscr")
@@ -55,7 +55,7 @@ def ddi(facts: PassportFacts) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(book, encoding="unicode") + "\n"
 
 
-def _titled(citation: Element, title: str, facts: PassportFacts) -> None:
+def _add_title(citation: Element, title: str, facts: PassportFacts) -> None:
     SubElement(SubElement(citation, "titlStmt"), "titl").text = _plain(title)
     made = SubElement(citation, "prodStmt")
     SubElement(made, "producer").text = UNKNOWN

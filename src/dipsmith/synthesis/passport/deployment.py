@@ -28,7 +28,7 @@ def deployment(facts: PassportFacts) -> str:
                 "name": facts.title,
                 "data_curators": [{"data_curator_name": UNKNOWN, "data_curator_type": UNKNOWN}],
                 "description": facts.description,
-                "intended_use": _intended(facts),
+                "intended_use": _describe_use(facts),
                 "data_product_type": "Synthetic data",
                 "data_product_region": UNKNOWN,
                 "data_product_sector": UNKNOWN,
@@ -72,6 +72,6 @@ def deployment(facts: PassportFacts) -> str:
     return render(document)
 
 
-def _intended(facts: PassportFacts) -> str:
+def _describe_use(facts: PassportFacts) -> str:
     planned = [str(PlannedAnalysis.of(a)) for a in facts.card.analyses]
     return f"Planned analyses: {'; '.join(planned)}" if planned else "Analyses of the synthetic rows; none was planned."

@@ -51,10 +51,10 @@ def officials_page(facts: PassportFacts) -> Page:
     """The page."""
     card = facts.card
     sections = (
-        Section("What is protected, and from whom", _protected(facts)),
+        Section("What is protected, and from whom", _describe_protection(facts)),
         Section("How strong the protection is", _strength(facts)),
         Section("What that is in terms of suppressed cells", _suppression(facts)),
-        Section("What was spent on these rows", _spent(facts)),
+        Section("What was spent on these rows", _describe_spending(facts)),
         Section("What researchers may conclude", _conclusions(facts)),
         Section("Who answers for what", _answering(facts)),
     )
@@ -69,7 +69,7 @@ def officials_page(facts: PassportFacts) -> Page:
     )
 
 
-def _protected(facts: PassportFacts) -> tuple[Any, ...]:
+def _describe_protection(facts: PassportFacts) -> tuple[Any, ...]:
     card = facts.card
     columns = " and ".join(a.name for a in facts.schema if a.role == "private")
     column = card.unit.get("column")
@@ -106,8 +106,8 @@ def _strength(facts: PassportFacts) -> tuple[Any, ...]:
             (
                 ("The number agreed on", facts.card.price),
                 ("A bet of 50:50 becomes at most", f"{won}:{100 - won}"),
-                ("A bet of 10:90 becomes at most", _shifted(0.1, epsilon)),
-                ("A bet of 1:99 becomes at most", _shifted(0.01, epsilon)),
+                ("A bet of 10:90 becomes at most", _shift_odds(0.1, epsilon)),
+                ("A bet of 1:99 becomes at most", _shift_odds(0.01, epsilon)),
             )
         ),
         "These are limits for the cleverest attack on the unluckiest person.",
@@ -129,7 +129,7 @@ def _over_periods(facts: PassportFacts) -> tuple[str, ...]:
     )
 
 
-def _shifted(prior: float, epsilon: float) -> str:
+def _shift_odds(prior: float, epsilon: float) -> str:
     odds = prior / (1 - prior) * exp(min(epsilon, LARGE))
     share = 100 * odds / (1 + odds)
     return f"{share:.0f}:{100 - share:.0f}" if share >= 10 else f"{share:.1f}:{100 - share:.1f}"
@@ -148,7 +148,7 @@ def _suppression(facts: PassportFacts) -> tuple[Any, ...]:
     )
 
 
-def _spent(facts: PassportFacts) -> tuple[Any, ...]:
+def _describe_spending(facts: PassportFacts) -> tuple[Any, ...]:
     card = facts.card
     lines = [("This release", card.price)]
     if card.account is not None:
