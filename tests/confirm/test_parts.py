@@ -98,6 +98,7 @@ def any_vote(rng):
     return defaultdict(lambda: int(rng.integers(2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [False, True], ids=["free", "rule"])
 def test_a_changed_label_costs_no_more_than_one_vote_in_law(rule):
     """All pairs of neighbours among four rows, three of them copies but for one of three labels; 25 votes, two of them made

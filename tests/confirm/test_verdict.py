@@ -123,6 +123,7 @@ def test_what_is_proposed_does_what_it_says():
     assert outlook_of_share(0.95, 25, PureDP(1), "label").confirmed > 0.99
 
 
+@pytest.mark.slow
 def test_fixed_effects_take_rows_from_small_parts():
     """A part's estimate, by brute force: 400 regressions of 100 rows with 24 and 27 levels, and of 200. Their spread about
     0 is that of the forecast within 15 % (4.2 standard errors of a spread at 400)."""

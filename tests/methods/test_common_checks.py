@@ -140,6 +140,7 @@ class Peeping(AIM):
         return replace(model, flows=replace(model.flows, values=count.ravel()))
 
 
+@pytest.mark.slow
 def test_a_panel_with_one_thing_wrong_fails():
     with pytest.raises(AssertionError, match="depend on private rows"):
         check_method(Peeping(rounds=1), "panel")

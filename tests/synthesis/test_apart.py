@@ -113,6 +113,7 @@ LABELLED = {
 }
 
 
+@pytest.mark.slow
 def test_no_plan_and_no_draft_reads_the_confidential_rows_as_public(ledger, tmp_path, monkeypatch):
     """Neither is charged: a plan of trees that grew on private labels, or a draft of private levels, tells them for free."""
     monkeypatch.chdir(tmp_path)

@@ -220,6 +220,7 @@ def test_the_mechanism_run_again_labels_units():
 # --- what must not be told -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("analyses", [(), (MODEL,)], ids=["plain", "planned"])
 @pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")
 def test_bytes_know_neither_the_order_of_the_file_nor_what_units_are_called(analyses, tmp_path):
@@ -235,6 +236,7 @@ def test_bytes_know_neither_the_order_of_the_file_nor_what_units_are_called(anal
     assert differences(first, run.release(renamed, tmp_path, "renamed")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")
 def test_a_neighbour_leaves_the_same_bytes_given_the_same_answers(tmp_path):
     """One person's labels changed in all years, the first run's answers given again: nothing that is seen differs."""

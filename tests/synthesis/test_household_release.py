@@ -20,6 +20,8 @@ from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.synthesis.release import read_schema
 
+pytestmark = pytest.mark.slow
+
 
 def small(relation="add-remove"):
     plain = example.schema(relation).to_dict()

@@ -85,6 +85,7 @@ def small(unit):
     return pa.table({n: pa.array(v, pa.string()) for n, v in columns.items()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", neighbours.RELATIONS)
 @pytest.mark.parametrize("unit", [None, Unit("id", 2)])
 def test_one_unit_moves_a_survey_no_further(relation, unit):
@@ -373,6 +374,7 @@ def test_without_delta_texts_are_left_to_the_steward():
     assert found.schema.provenance == "learned, ε = 9"
 
 
+@pytest.mark.slow
 def test_the_command_asks_for_unit_and_neighbours_and_charges(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     people(3000).to_csv("people.csv", index=False)

@@ -89,6 +89,7 @@ def test_public_columns_of_a_csv_have_their_declared_type(tmp_path):
     assert release.tables[0]["age"].null_count == 29
 
 
+@pytest.mark.slow
 def test_a_report_stays_small_whatever_the_schema(tmp_path):
     fields = [
         {"name": "gain", "type": "integer", "minimum": 0, "maximum": 49_999},

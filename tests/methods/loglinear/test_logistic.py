@@ -137,6 +137,7 @@ def test_without_noise_and_penalty_it_is_statsmodels_logistic_regression(labels)
     assert ours_se == pytest.approx(np.asarray(theirs.bse).reshape(6, k)[1, 0], rel=1e-2)
 
 
+@pytest.mark.slow
 def test_without_noise_it_is_ridge_regression_of_scikit_learn():
     linear_model = pytest.importorskip("sklearn.linear_model")
     columns, y, _ = simulated(2000, [5, 3], 3, seed=2)

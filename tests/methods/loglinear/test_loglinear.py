@@ -138,6 +138,7 @@ def test_effects_are_a_table_with_names():
     assert "±" in str(effects)
 
 
+@pytest.mark.slow
 def test_interactions_that_matter_are_found_and_help():
     """An XOR of two predictors: main effects know nothing, one chosen pair knows all."""
     schema = schema_of({"a": 4, "b": 4, "c": 5, "d": 6}, {"y": 2})
@@ -155,6 +156,7 @@ def test_interactions_that_matter_are_found_and_help():
     assert gaps[1] < 0.1 * gaps[0]
 
 
+@pytest.mark.slow
 def test_three_way_effects_grow_from_chosen_pairs():
     schema = schema_of({"a": 2, "b": 2, "c": 2, "d": 3}, {"y": 2})
     rng = np.random.default_rng(5)
