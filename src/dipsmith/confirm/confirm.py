@@ -213,22 +213,16 @@ def _estimate(
     found = direct.measure(question, curator, public)
     curator.report("measuring sums", 1.0)
     name = " − ".join(name.replace("[T.", "[") for name, _ in direct.wanted.weights)
-    said = f"posterior {in_three_digits(found.probability)}"
+    sure = found.probability or 0.0
+    said = f"posterior {in_three_digits(sure)}"
     if found.interval is not None:
         said += f"; {name} is estimated at {found.estimate:.4g}, 95 % interval {found.interval[0]:.4g} to {found.interval[1]:.4g}"
     start = {"confirmed": "Confirmed: ", "contradicted": "Contradicted: that "}.get(
         found.verdict, "Cannot tell at this price whether "
     )
-    return MeasuredClaim(
-        verdict=found.verdict,
-        sentence=f"{start}{in_words(claim)}; {said}.",
-        noise="discrete Laplace" if curator.pure else "discrete Gaussian",
-        quantity=name,
-        estimate=found.estimate,
-        interval=found.interval,
-        probability=round(found.probability, 9),
-        details={} if found.std_error is None else {"std_error": found.std_error},
-    )
+    noise = "discrete Laplace" if curator.pure else "discrete Gaussian"
+    sentence = f"{start}{in_words(claim)}; {said}."
+    return replace(found, sentence=sentence, quantity=name, noise=noise, probability=round(sure, 9))
 
 
 def _sentence(claim: Claim, found: Posterior, *, three: bool) -> str:

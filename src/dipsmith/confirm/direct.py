@@ -17,11 +17,12 @@ import numpy as np
 import scipy
 
 from dipsmith.analyses.results import Result
+from dipsmith.confirm.answer import MeasuredClaim
 from dipsmith.confirm.claim import AgreesWithRelease, Between, Claim, OneSided
 from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.part_fit import Combination
 from dipsmith.confirm.question import Inquiry
-from dipsmith.confirm.verdict import LEVEL, Verdict, verdict_of
+from dipsmith.confirm.verdict import LEVEL, verdict_of
 from dipsmith.confirm.votes import combination_of, interval_of
 from dipsmith.errors import HopelessNoise, SchemaError, UnsupportedError, UsageError
 from dipsmith.privacy.curator import Curator
@@ -67,7 +68,7 @@ class DirectQuestion:
         """Read the public columns, which are free; what they cannot answer is refused while nothing is spent."""
         return PublicReading.of((self.analysis,), schema, private)
 
-    def measure(self, question: Inquiry, curator: Curator, public: PublicReading) -> Estimated:
+    def measure(self, question: Inquiry, curator: Curator, public: PublicReading) -> MeasuredClaim:
         """Buy the sums and estimate.
 
         Privacy
@@ -80,17 +81,6 @@ class DirectQuestion:
             prepared = Prepared.of(public, curator)
             (result,) = prepared.measure(curator, question.budget).estimate(()).results
         return judge_estimate(self.claim, *value_of(result, self.wanted), known=question.known)
-
-
-@dataclass(frozen=True)
-class Estimated:
-    """A direct estimate and what it says of a claim."""
-
-    verdict: Verdict
-    probability: float
-    estimate: float | None
-    std_error: float | None
-    interval: tuple[float, float] | None
 
 
 def value_of(result: Result, wanted: Combination) -> tuple[float | None, float]:
@@ -110,10 +100,10 @@ def judge_estimate(
     value: float | None,
     error: float,
     known: tuple[float, float] | None = None,
-) -> Estimated:
+) -> MeasuredClaim:
     """The probability that a claim holds, given an estimate with its standard error."""
     if value is None or not 0 < error < float("inf"):
-        return Estimated("cannot tell", 0.5, None, None, None)
+        return MeasuredClaim("cannot tell", "", "", probability=0.5)
     if isinstance(claim, OneSided):
         distance = claim.value - value if claim.side == "<" else value - claim.value
         sure = float(scipy.special.ndtr(distance / error))
@@ -121,7 +111,8 @@ def judge_estimate(
         low, high = interval_of(claim, known)
         sure = float(scipy.special.ndtr((high - value) / error) - scipy.special.ndtr((low - value) / error))
     z = float(scipy.special.ndtri((1 + LEVEL) / 2))
-    return Estimated(verdict_of(sure), sure, value, error, (value - z * error, value + z * error))
+    ends = value - z * error, value + z * error
+    return MeasuredClaim(verdict_of(sure), "", "", value, ends, sure, {"std_error": error})
 
 
 def can_be_direct(formula: str, claim: Claim, design: VoteDesign, reference: dict[str, str]) -> bool:

@@ -156,8 +156,8 @@ def synthesize(
         # Weights are added up, and rows brought together by unit, on this machine: an engine hands its rows over.
         private = HandedOver.of(private, schema.columns)
     target = private if onto is None else source(onto)
-    people = _people(members, schema)
-    place = place_of(target)
+    people = _read_members(members, schema)
+    place = place_of(target)  # where rows will be made: in this machine's memory, or by the workers of a cluster
     place.require_room(schema, sets, rows)
     require_weighing(order)
     private.check(schema.columns)
@@ -257,7 +257,7 @@ def synthesize(
     return Release(tables, models, released, card, None, finish, results, measured)
 
 
-def _people(given: Any, schema: Schema) -> Source | None:
+def _read_members(given: Any, schema: Schema) -> Source | None:
     """The table of members, where the schema has some; refused where only one of both is given."""
     if (given is None) != (schema.members is None):
         raise UsageError(

@@ -247,11 +247,11 @@ class Forest:
         others = [] if relation == "label" else [n for n in schema.names if n not in (*targets, self.strata)]
         specs = [self._spec((name,), others[:i]) for i, name in enumerate(others)]
         if not targets:
-            return self._growable(specs, schema, relation)
+            return self._require_growth_columns(specs, schema, relation)
         usual = [n for n in schema.public if n != self.strata] if relation == "label" else others
         given = usual if self.predictors is None else self.predictors
         if self.leaves == "joint" or (self.leaves is None and schema.size(targets) <= JOINT_LABELS):
-            return self._growable([*specs, self._spec(targets, given)], schema, relation)
+            return self._require_growth_columns([*specs, self._spec(targets, given)], schema, relation)
         order = targets if self.targets is None else tuple(self.targets)
         for i, name in enumerate(order):
             before: list[str] = []
@@ -259,10 +259,10 @@ class Forest:
                 if prod(schema[n].size for n in (*before, earlier)) <= JOINT_LABELS:
                     before.insert(0, earlier)
             specs.append(self._spec((name,), given, tuple(before)))
-        return self._growable(specs, schema, relation)
+        return self._require_growth_columns(specs, schema, relation)
 
-    def _growable(self, specs: list[EnsembleSpec], schema: Schema, relation: str) -> list[EnsembleSpec]:
-        """The ensembles, if a public table that they grow on has every column that they may ask."""
+    def _require_growth_columns(self, specs: list[EnsembleSpec], schema: Schema, relation: str) -> list[EnsembleSpec]:
+        """The ensembles; refuses a public table to grow on that lacks a column which they may ask."""
         if self.public is not None:
             asked = {n for spec in specs for n in spec.growth_columns(schema, relation)}
             for name in [n for n in schema.names if n in asked]:
