@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import NoisyTable, Post
-from dipsmith.estimation.balance import SPARE, balance
+from dipsmith.estimation.balance import LEAST_SPARE, SPARE, balance
 from dipsmith.estimation.lawful import ROUNDS, lawful_rows
 from dipsmith.methods.graph.completion import complete_columns, draw_columns
 from dipsmith.methods.graph.entropy import Fitted, fit
@@ -84,19 +84,22 @@ class GraphModel:
             return Codes.of(self.schema, draw_columns(self.tree, self.beliefs, count, random), count)
 
         rows = lawful_rows(draw, wanted, seed)
-        if not self._balances(wanted):
+        if not self.balances(wanted):
             return rows
+        spare = lawful_rows(draw, max(int(SPARE * wanted), LEAST_SPARE), seed)
+        return balance(Codes.concatenate([rows, spare]), wanted, self.expected(wanted), random)
+
+    def expected(self, rows: int) -> dict[Attributes, Array]:
+        """The tables that so many rows are balanced to: all pairs that are not too large, and the model's own."""
         tables = pairs(self.tree, self.beliefs, self._small_pairs())
-        expected: dict[Attributes, Array] = {names: wanted * table for names, table in tables.items()}
+        found: dict[Attributes, Array] = {names: rows * table for names, table in tables.items()}
         larger = ((c, b) for c, b in zip(self.tree.cliques, self.beliefs, strict=True) if len(c) > 2)
-        expected |= {names: wanted * belief for names, belief in larger}
-        spare = lawful_rows(draw, int(SPARE * wanted), seed)
-        return balance(Codes.concatenate([rows, spare]), wanted, expected, random)
+        return found | {names: rows * belief for names, belief in larger}
 
     def _small_pairs(self) -> list[Attributes]:
         return [pair for pair in combinations(self.schema.names, 2) if self.schema.size(pair) <= LARGEST_PAIR]
 
-    def _balances(self, rows: int) -> bool:
+    def balances(self, rows: int) -> bool:
         """Whether rows are balanced: there is something to gain, the model knows all rules, and it takes seconds only."""
         if len(self.tree.cliques) == 1 or any(self.tree.holding(r.attributes) is None for r in self.schema.rules):
             return False

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from dipsmith.arrays import Ints
 from dipsmith.estimation.answers import NoisyTable
+from dipsmith.estimation.balance import balance_given
 from dipsmith.estimation.simplex import round_to
 from dipsmith.estimation.tree_counts import project_down, round_top_down
 from dipsmith.methods.graph.evidence import LEAST_SD, Evidence
@@ -92,6 +93,10 @@ class PlaceModel:
             for name, column in columns.items():
                 column[~lawful] = again[name]
             drawn = Codes.of(self.areas.schema, columns, len(cells))
+        if self.areas.balances(len(cells)):
+            other, possible = self.areas.complete(known, len(cells), random)
+            other = Codes.of(other.schema, {n: np.where(possible, other[n], drawn[n]) for n in other.names}, len(cells))
+            drawn = balance_given(drawn, other, self.areas.expected(len(cells)), random)
         own = {n: drawn[n] for n in self.schema.names if n in drawn.names}
         return Codes.of(self.schema, own | {place.attribute.name: code}, len(cells))
 
