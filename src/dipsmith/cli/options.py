@@ -81,7 +81,9 @@ def require_width(option: str, width: float | None) -> None:
 Public = Annotated[
     str | None,
     Option(
-        "--public", "--prior", help="A public file of such rows: trees grow on it (forest), tables start from it (aim)."
+        "--public",
+        "--prior",
+        help="A public file of such rows: trees grow on it (forest), tables start from it (aim, mst).",
     ),
 ]
 PublicMap = Annotated[

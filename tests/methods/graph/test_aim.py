@@ -8,6 +8,7 @@ import pytest
 
 from dipsmith.errors import SchemaError, UsageError
 from dipsmith.methods.graph.aim import AIM
+from dipsmith.methods.graph.evidence import Evidence, tolerance
 from dipsmith.methods.graph.junction import cells_needed
 from dipsmith.methods.graph.mst import MST
 from dipsmith.methods.method import PublicFacts
@@ -177,3 +178,26 @@ def test_parameters_are_checked():
     for wrong in ({"degree": 0}, {"rounds": 0}, {"one_way": 1.0}, {"choice": 0.0}, {"max_cells": 0}):
         with pytest.raises(UsageError, match=next(iter(wrong))):
             AIM(**wrong)
+
+
+def test_a_fit_is_as_close_as_the_noise_of_a_typical_table_asks():
+    """Of a table of c cells noise amounts to σ²c²/2n² nats per row; columns alone do not count."""
+    tables = [Evidence(("a", "b"), np.zeros((10, 10)), variance) for variance in (1.0, 4.0, 1e9)]
+    column = Evidence(("a",), np.zeros(10), 1e-6)
+    assert tolerance([column, *tables], 1000.0, (0.0, 1.0, 1.0)) == pytest.approx(4 * 100**2 / (2 * 1000**2))
+    assert tolerance([column, *tables], 1e9, (1e-7, 0.1, 1e-5)) == 1e-7
+    assert tolerance([column, *tables], 10.0, (1e-7, 0.1, 1e-5)) == 1e-5
+    assert tolerance([column], 1e9, (1e-7, 0.1, 1e-5)) == 1e-5
+
+
+@pytest.mark.slow
+def test_of_many_rows_no_table_is_measured_again_because_the_fit_is_behind():
+    """Small tables of 200,000 rows with hardly any noise: rounds go to pairs that were not yet measured."""
+    random = np.random.default_rng(0)
+    first = random.integers(0, 3, 200_000)
+    columns = {n: np.where(random.random(200_000) < 0.3, first, random.integers(0, 3, 200_000)) for n in "abcdef"}
+    attributes = tuple(Attribute(n, "string", Categories.of(list("xyz"), other="x")) for n in columns)
+    rows = Codes.of(Schema("t", attributes, Unit(), "add-remove"), columns)
+    model = AIM(degree=2).fit(Curator.rehearse(rows, ZCDP.from_approx(10, 1e-9), seed=1))
+    pairs = [t.marginal.attributes for t in model.measurements if len(t.marginal.attributes) == 2]
+    assert len(set(pairs)) == 15

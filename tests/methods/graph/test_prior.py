@@ -8,6 +8,7 @@ import pytest
 from dipsmith.errors import BudgetError, UsageError
 from dipsmith.methods.graph.aim import AIM
 from dipsmith.methods.graph.evidence import Evidence
+from dipsmith.methods.graph.mst import MST
 from dipsmith.methods.graph.prior import CHOICE, PublicModel, join_expected
 from dipsmith.methods.method import PublicFacts
 from dipsmith.methods.public_table import PublicTable
@@ -46,20 +47,24 @@ def error(model, truth):
     return float(np.mean(found))
 
 
-def mean_error(prior, budget=BUDGET, seeds=range(6)):
-    truth, method = rows(), AIM(degree=2, prior=prior)
+METHODS = {"aim": AIM(degree=2), "mst": MST()}
+
+
+def mean_error(name, prior, budget=BUDGET, seeds=range(6)):
+    truth, method = rows(), replace(METHODS[name], prior=prior)
     return float(np.mean([error(method.fit(Curator.rehearse(truth, budget, seed=s)), truth) for s in seeds]))
 
 
-@pytest.fixture(scope="module")
-def alone():
-    """The error without a public table, at ε = 0.1 and 6 seeds."""
-    return mean_error(None)
+@pytest.fixture(scope="module", params=METHODS)
+def alone(request):
+    """A method, and its error without a public table, at ε = 0.1 and 6 seeds."""
+    return request.param, mean_error(request.param, None)
 
 
 @pytest.mark.slow
 def test_a_good_public_table_takes_off_more_than_half_of_the_error(alone):
-    assert mean_error(PublicTable(rows(seed=1))) < 0.5 * alone
+    name, error_alone = alone
+    assert mean_error(name, PublicTable(rows(seed=1))) < 0.5 * error_alone
 
 
 @pytest.mark.slow
@@ -71,13 +76,15 @@ def test_one_that_misleads_costs_next_to_nothing(kind, alone):
         n: SIZES[n] - 1 - c.astype(int) if kind == "turned" else rng.permutation(c)
         for n, c in rows(seed=1).columns.items()
     }
-    assert mean_error(PublicTable(Codes.of(schema(), columns))) < 1.05 * alone
+    name, error_alone = alone
+    assert mean_error(name, PublicTable(Codes.of(schema(), columns))) < 1.05 * error_alone
 
 
+@pytest.mark.parametrize("plain", [AIM(rounds=6), MST(), MST(planned=[("a", "b", "c")])], ids=["aim", "mst", "planned"])
 @pytest.mark.parametrize("budget", [PureDP("0.5"), BUDGET], ids=["pure", "rho"])
-def test_the_budget_is_spent_to_the_last_unit_and_planned(budget):
+def test_the_budget_is_spent_to_the_last_unit_and_planned(budget, plain):
     cost = type(budget).of_units(budget.units // 4)
-    method = AIM(rounds=6, prior=PublicTable(rows(500, 1), cost, "a pilot"))
+    method = replace(plain, prior=PublicTable(rows(500, 1), cost, "a pilot"))
     curator = Curator.rehearse(rows(500), budget, seed=1)
     method.fit(curator)
     told = curator._journal.events
@@ -108,6 +115,18 @@ def test_a_table_of_some_columns_and_with_rows_that_break_rules():
     assert (none.shares, none.interactions) == ({}, {})
 
 
+@pytest.mark.parametrize("room", [60, 1 << 19])
+def test_a_tree_beside_what_a_public_table_ties_stays_within_the_limit(room):
+    """Of a tree alone the cells of pairs add up; with links between them cliques are larger than pairs."""
+    table = PublicTable(rows(5000, 1))
+    model = MST(prior=table, max_cells=room).fit(Curator.rehearse(rows(5000), PureDP(50), seed=1))
+    tables = [belief for belief, names in zip(model.beliefs, model.tree.cliques, strict=True) if len(names) > 1]
+    assert sum(belief.size for belief in tables) <= room
+    links = set(PublicModel.of(table.codes, schema(), room).interactions)
+    assert bool(links) == (room > 60)
+    assert all(model.tree.holding(pair) is not None for pair in links)
+
+
 def test_tables_are_joined_by_how_far_they_lie_apart():
     rng = np.random.default_rng(0)
     expected = np.array([5000.0, 3000.0, 1500.0, 480.0, 20.0, 0.0])
@@ -127,14 +146,15 @@ def test_tables_are_joined_by_how_far_they_lie_apart():
     assert kept.variance < far.variance
 
 
-def test_what_it_cannot_be_given_for_is_refused_before_anything_is_charged():
-    dear = AIM(prior=PublicTable(rows(50), PureDP(1)))
+@pytest.mark.parametrize("made", [AIM, MST])
+def test_what_it_cannot_be_given_for_is_refused_before_anything_is_charged(made):
+    dear = made(prior=PublicTable(rows(50), PureDP(1)))
     for budget in (PureDP(1), ZCDP("0.5")):
         with pytest.raises(UsageError, match="cannot cover"):
             dear.plan(schema(), budget, PublicFacts(50))
     assert dear.plan(schema(), ZCDP(1), PublicFacts(50))
     with pytest.raises(BudgetError, match="no price"):
-        AIM(prior=PublicTable(rows(50), ZCDP(1))).plan(schema(), PureDP(9), PublicFacts(50))
+        made(prior=PublicTable(rows(50), ZCDP(1))).plan(schema(), PureDP(9), PublicFacts(50))
     panel = replace(schema(), unit=Unit("id", 3, order="a"))
-    with pytest.raises(UsageError, match="leave the prior out"):
-        AIM(prior=PublicTable(rows(50))).plan(panel, PureDP(1), PublicFacts(50))
+    with pytest.raises(UsageError, match=f"{made.name}: .* leave the prior out"):
+        made(prior=PublicTable(rows(50))).plan(panel, PureDP(1), PublicFacts(50))

@@ -43,7 +43,7 @@ from dipsmith.estimation.parameters import as_groups, require_least, require_one
 from dipsmith.methods.graph import careers
 from dipsmith.methods.graph.candidates import fitting_candidates, workload_weights
 from dipsmith.methods.graph.entropy import Fitted, fit
-from dipsmith.methods.graph.evidence import Evidence, join_repeats
+from dipsmith.methods.graph.evidence import CLOSE, ROUGH, Evidence, join_repeats, tolerance
 from dipsmith.methods.graph.households import HouseholdModel, compositions, line_pairs
 from dipsmith.methods.graph.junction import Array, Attributes
 from dipsmith.methods.graph.misfit import Misfit, noise_left, relative_shares
@@ -52,7 +52,7 @@ from dipsmith.methods.graph.moves import expected_moves
 from dipsmith.methods.graph.place_tables import measure_places, plan_places, wanted_sets
 from dipsmith.methods.graph.places import PlaceModel, area_evidence, area_level, fill_places, known_columns
 from dipsmith.methods.graph.planned import as_columns, measure_planned, plan_tables, sets_for
-from dipsmith.methods.graph.prior import PublicModel, Start, choose_start, join_expected, split_prior
+from dipsmith.methods.graph.prior import join_expected, plan_trust, split_prior, start_from
 from dipsmith.methods.graph.queries import marginal, pairs
 from dipsmith.methods.graph.stages import (
     graph_outlook,
@@ -74,8 +74,8 @@ from dipsmith.schema.households import line_schema
 from dipsmith.schema.places import coarse_schema
 from dipsmith.schema.steps import entering, entry_schema, step_schema
 
-ROUGH, STEPS = 1e-3, 40
-"""Tolerance of the fits between rounds, in nats per row, and their steps at most."""
+STEPS = 40
+"""Of the fits between rounds, at most."""
 
 COLUMN_SECONDS = 0.07
 """For each column: CPU seconds of choosing and fitting in typical rounds."""
@@ -154,7 +154,7 @@ class AIM:
         """Measure columns; then choose, measure and fit until the budget is spent. Of a panel: of its steps."""
         require_relation(self, curator.relation)
         schema = curator.schema
-        split_prior(self.prior, schema, curator.budget)  # refuses what cannot be, before anything is charged
+        split_prior(self.name, self.prior, schema, curator.budget)  # refuses what cannot be, before anything is charged
         if schema.places is not None:
             return self._fit_places(curator)
         if schema.unit.order is None and schema.members is None:
@@ -214,7 +214,7 @@ class AIM:
     ) -> GraphModel:
         """Fit a model; columns of which evidence is `known`, or that planned tables tell, are not measured by themselves."""
         schema, asked = curator.schema, len(curator.answers)
-        shares = split_prior(self.prior, schema, curator.budget)
+        shares = split_prior(self.name, self.prior, schema, curator.budget)
         budget = shares.rest
         if self.prior is not None:
             curator.public(self.prior.what, shares.table)
@@ -225,12 +225,8 @@ class AIM:
             curator.prefetch(Marginal.of(schema, c) for c in (*weights, *later))
         columns = measure_columns(curator, for_columns, {*told, *(n for e in known for n in e.attributes)})
         evidence, total = [*columns.evidence, *known], columns.total if rows is None else rows
-        start = Start(evidence, [], [])
-        if self.prior is not None and shares.choice is not None:
-            public = PublicModel.of(self.prior.codes, schema, self.max_cells)
-            start = choose_start(curator, public, evidence, total, [c for c in weights if len(c) < 3], shares.choice)
-            evidence = start.evidence
-        prior = [*start.factors]
+        start = start_from(curator, self.prior, evidence, total, list(weights), shares.choice, self.max_cells)
+        evidence, prior = start.evidence, [*start.factors]
         if for_planned is not None:
             planned = measure_planned(curator, self.planned, for_planned, self.max_cells)
             prior += expected_moves(planned, schema)
@@ -270,19 +266,20 @@ class AIM:
                 weights[chosen] = 1.0
             learned = join_expected(Evidence.of(table), before) if start.factors else Evidence.of(table)
             evidence = join_repeats([*evidence, learned])
-            fitted = fit_again(evidence, total, start=fitted, tolerance=ROUGH, iterations=STEPS)
+            fitted = fit_again(
+                evidence, total, start=fitted, tolerance=tolerance(evidence, total, ROUGH), iterations=STEPS
+            )
             quiet = _change(fitted, before, chosen) <= score.cost[chosen]
             if quiet:
                 share *= ANNEALING
-        fitted = fit_again(evidence, total, start=fitted)
+        fitted = fit_again(evidence, total, start=fitted, tolerance=tolerance(evidence, total, CLOSE))
         return GraphModel.of(schema, fitted, columns.rows, measured_tables(curator, asked, columns))
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, then rounds of one choice and one marginal."""
-        shares = split_prior(self.prior, schema, budget)
-        if shares.choice is not None:
-            trust = Planned("trust", f"how far to trust {'' if self.prior is None else self.prior.what}", shares.choice)
-            return [trust, *self._plan_rows(schema, shares.rest, public)]
+        shares = split_prior(self.name, self.prior, schema, budget)
+        if trust := plan_trust(self.prior, shares):
+            return [*trust, *self._plan_rows(schema, shares.rest, public)]
         if schema.places is not None:
             return self._plan_places(schema, budget, public)
         if schema.members is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
+from statistics import median
 from typing import Self
 
 import numpy as np
@@ -23,6 +24,9 @@ LEAST_SD = 0.02
 FLOOR_SD = 0.1
 FLOOR_SHARE = 0.01
 """A level with a noisy count at or below 0 may still exist: it keeps a tenth of the noise, all of them at most 1 %."""
+
+ROUGH, CLOSE = (1e-5, 10.0, 1e-3), (1e-7, 0.1, 1e-5)
+"""Tolerance of fits between rounds and of the last one: at least, by how many times the noise, at most; nats per row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,10 @@ class Evidence:
     def free(self) -> int:
         """Number of cells that carry noise."""
         return self.values.size if self.possible is None else int(self.possible.sum())
+
+    def noise_per_row(self, total: float) -> float:
+        """What its noise amounts to among so many rows, in nats per row, were every cell as full as the others."""
+        return self.variance * (self.values.size / max(total, 1.0)) ** 2 / 2
 
     def ordered(self, attributes: Sequence[str]) -> Self:
         """The same table with its axes in the order given."""
@@ -82,6 +90,16 @@ def join_repeats(evidence: Sequence[Evidence]) -> list[Evidence]:
             joined = replace(old, values=values, variance=weight * new.variance)
             found[frozenset(new.attributes)] = joined
     return list(found.values())
+
+
+def tolerance(evidence: Sequence[Evidence], total: float, bounds: tuple[float, float, float]) -> float:
+    """How closely to fit: what is left must be small beside the noise of a typical table of several columns.
+
+    Else rounds go where only the fit is behind: small tables of many rows are measured again and again.
+    """
+    least, times, most = bounds
+    noise = [e.noise_per_row(total) for e in evidence if len(e.attributes) > 1]
+    return min(max(times * median(noise), least), most) if noise else most
 
 
 def pool_total(evidence: Sequence[Evidence]) -> float:

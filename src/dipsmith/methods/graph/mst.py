@@ -21,13 +21,13 @@ What is different from the paper, at the same ε:
 
 Privacy
 -------
-`measure_columns` (one `Curator.measure`), d − 1 calls of `Curator.choose` with `Misfit`, `measure_tables` (one
-`Curator.measure`): sequential composition of what the curator charges. ``docs/proofs/mst.md``.
+`measure_columns` (one `Curator.measure`), with a public table one choice (`prior`), d − 1 calls of `Curator.choose` with
+`Misfit`, `measure_tables` (one `Curator.measure`): sequential composition of what the curator charges. ``docs/proofs/mst.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import ClassVar, Self
@@ -35,11 +35,13 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dipsmith.estimation.parameters import as_groups, require_least, require_shares
-from dipsmith.methods.graph.evidence import Evidence
-from dipsmith.methods.graph.junction import Array, cells_needed
+from dipsmith.methods.graph.entropy import fit
+from dipsmith.methods.graph.junction import Array, cell_counter, cells_needed
 from dipsmith.methods.graph.misfit import Misfit, budget_weights, noise_left
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, within_cells
 from dipsmith.methods.graph.planned import carried_sets, measure_planned, plan_tables, sets_for
+from dipsmith.methods.graph.prior import ROUGH, STEPS, Start, join_expected, plan_trust, split_prior, start_from
+from dipsmith.methods.graph.queries import pairs
 from dipsmith.methods.graph.stages import (
     Columns,
     Stages,
@@ -54,6 +56,7 @@ from dipsmith.methods.graph.stages import (
 )
 from dipsmith.methods.method import Planned, PublicFacts, count_noise, require_relation
 from dipsmith.methods.outlook import Outlook, PlannedTable, Suitability
+from dipsmith.methods.public_table import PublicTable, supply_statement
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
@@ -76,6 +79,7 @@ class MST:
     columns in `planned` are measured before the tree is chosen, with `planned_share` of what the columns leave; columns
     that they link are not linked again. The model has at most `max_cells` cells: pairs with more than fit are no
     candidates, and a column that fits with no other is drawn independently.
+    A `prior` is a public table of the same columns (`ds.public_table`) to start from, trusted as far as the rows agree.
     """
 
     one_way: float = 0.35
@@ -83,6 +87,7 @@ class MST:
     planned: Sequence[Sequence[str]] = ()
     planned_share: float = 0.6
     max_cells: int = 1 << 19
+    prior: PublicTable | None = None
 
     name: ClassVar[str] = "mst"
     summary: ClassVar[str] = "A tree of pairs, chosen privately: cheap, and never blows up."
@@ -95,6 +100,11 @@ class MST:
         require_least(self, 1, "max_cells")
         object.__setattr__(self, "planned", as_groups(self.planned))
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee takes on trust: the public table."""
+        return () if self.prior is None else (supply_statement(self.prior.what, self.prior.cost),)
+
     def for_analyses(self, analyses: Sequence[PlannedAnalysis], schema: Schema) -> Self:
         """The same method, with the tables that these analyses need measured before the tree is chosen."""
         return replace(self, planned=sets_for(analyses, schema, self.max_cells, self.planned))
@@ -103,25 +113,32 @@ class MST:
         """Measure columns, choose a tree, measure its pairs, fit."""
         require_relation(self, curator.relation)
         schema, answered_before = curator.schema, len(curator.answers)
-        for_columns, for_planned, for_tree = self._budgets(schema, curator.budget)
+        shares = split_prior(self.name, self.prior, schema, curator.budget)
+        if self.prior is not None:
+            curator.public(self.prior.what, shares.table)
+        for_columns, for_planned, for_tree = self._budgets(schema, shares.rest)
         if for_tree is not None:
             # One pass over the rows then counts everything that the choices will look at.
             curator.prefetch(Marginal.of(schema, pair) for pair in self.candidates(schema))
         columns = measure_columns(curator, for_columns)
-        evidence = list(columns.evidence)
+        tables = [*((n,) for n in schema.names), *self.candidates(schema)]
+        start = start_from(curator, self.prior, columns.evidence, columns.total, tables, shares.choice, self.max_cells)
+        evidence, expected = start.evidence, _expected(schema, columns, start, self.candidates(schema))
         if for_planned is not None:
             evidence += measure_planned(curator, self.planned, for_planned, self.max_cells)
         if for_tree is not None:
             curator.report("choosing pairs", 0.2)
-            tree = self._choose_tree(curator, columns, *for_tree)
+            tree = self._choose_tree(curator, columns, expected, start.links, *for_tree)
             curator.report("measuring pairs", 0.5)
             # Where no pair has room beside the planned tables, the columns themselves are measured again.
-            tables = tree or [(name,) for name in schema.names]
-            evidence += measure_tables(curator, [Marginal.of(schema, names) for names in tables])
+            chosen = tree or [(name,) for name in schema.names]
+            noisy = measure_tables(curator, [Marginal.of(schema, names) for names in chosen])
+            known = expected if start.factors else {}
+            evidence += [join_expected(e, known[e.attributes]) if e.attributes in known else e for e in noisy]
         curator.report("fitting", 0.7)
-        tolerance = min(ROUGHEST, max(CLOSEST, _noise_per_row(evidence, columns.total) / 4))
+        tolerance = min(ROUGHEST, max(CLOSEST, sum(e.noise_per_row(columns.total) for e in evidence) / 4))
         measured = measured_tables(curator, answered_before, columns)
-        return fit_model(schema, columns, evidence, self.max_cells, tolerance, measured)
+        return fit_model(schema, columns, evidence, self.max_cells, tolerance, measured, start.factors)
 
     def candidates(self, schema: Schema) -> list[Pair]:
         """The pairs that may be chosen, from public sizes only."""
@@ -150,31 +167,48 @@ class MST:
                 parts.join((names[0], other))
         return parts
 
-    def _choose_tree(self, curator: Curator, columns: Columns, for_choice: Budget, for_pairs: Budget) -> list[Pair]:
-        """Kruskal's algorithm with private choices: the best pair that joins two parts, until one part is left."""
+    def _choose_tree(
+        self,
+        curator: Curator,
+        columns: Columns,
+        expected: Mapping[Pair, Array],
+        links: Sequence[Pair],
+        for_choice: Budget,
+        for_pairs: Budget,
+    ) -> list[Pair]:
+        """Kruskal's algorithm with private choices: the best pair that joins two parts, until one part is left.
+
+        `expected` has the counts that are expected before any pair is known, `links` what a public table ties together.
+        """
         schema, candidates = curator.schema, self.candidates(curator.schema)
         parts, joins = self._linked(schema), self._count_joins(schema)
         sd = count_noise(curator.relation, curator.max_rows, for_pairs.split(joins)[0]).sd
-        score = _score(schema, columns, candidates, sd)
+        score = _score(schema, columns, expected, sd)
         tree: list[Pair] = []
-        carried = carried_sets(schema, self.planned, self.max_cells)
-        cells = cells_needed({a.name: a.size for a in schema.attributes}, carried) if carried else schema.size(())
+        carried = [*carried_sets(schema, self.planned, self.max_cells), *links]
+        sizes = {a.name: a.size for a in schema.attributes}
+        cells = cells_needed(sizes, carried) if carried else schema.size(())
         for share in for_choice.split(joins):
             room = self.max_cells - cells
             joining = [p for p in candidates if parts.apart(p) and schema.size(p) <= room]
+            if links:  # beside what a public table ties together pairs are no tree, and the model may grow by more
+                needed = cell_counter(sizes, [*carried, *tree])
+                joining = [p for p in joining if needed(p) <= self.max_cells]
             if not joining:
                 break
             chosen = curator.choose(joining, score, share)
             tree.append(chosen)
-            cells += schema.size(chosen)
+            cells = cells_needed(sizes, [*carried, *tree]) if links else cells + schema.size(chosen)
             parts.join(chosen)
         return tree
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, one choice per pair, every pair."""
         candidates = self.candidates(schema)
-        for_columns, for_planned, for_tree = self._budgets(schema, budget)
-        steps = plan_columns(schema, for_columns, public.rows, [*candidates, *as_groups(self.planned)])
+        shares = split_prior(self.name, self.prior, schema, budget)
+        for_columns, for_planned, for_tree = self._budgets(schema, shares.rest)
+        steps = plan_trust(self.prior, shares)
+        steps += plan_columns(schema, for_columns, public.rows, [*candidates, *as_groups(self.planned)])
         if for_planned is not None:
             steps += plan_tables(schema, self.planned, for_planned)
         if for_tree is None:
@@ -191,7 +225,7 @@ class MST:
 
     def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The columns, what a tree's pairs say of them at least, and every pair as if it were chosen."""
-        for_tree = self._budgets(schema, budget)[2]
+        for_tree = self._budgets(schema, split_prior(self.name, self.prior, schema, budget).rest)[2]
         if for_tree is None:
             return graph_outlook(schema, steps, {})
         noise = self._noise_if_chosen(schema, for_tree[1])
@@ -235,19 +269,31 @@ class _Parts:
         self.part.update(dict.fromkeys(joined, joined))
 
 
-def _score(schema: Schema, columns: Columns, candidates: Sequence[Pair], sd: float) -> Misfit:
-    """Misfit of independence, less the noise to come, with a preference for rich columns."""
-    alone = columns.distributions()
-    rich = {name: float(-(p * np.log(p)).sum()) for name, p in alone.items()}  # entropy in nats
-    expected: dict[Pair, Array] = {(a, b): columns.total * np.multiply.outer(alone[a], alone[b]) for a, b in candidates}
+def _expected(schema: Schema, columns: Columns, start: Start, candidates: Sequence[Pair]) -> dict[Pair, Array]:
+    """The counts expected of every candidate before any pair is measured: those of independent columns, or of the start."""
+    if not start.factors:
+        alone = columns.distributions()
+        return {(a, b): columns.total * np.multiply.outer(alone[a], alone[b]) for a, b in candidates}
+    fitted = fit(
+        schema,
+        start.evidence,
+        columns.total,
+        linked=start.links,
+        prior=start.factors,
+        tolerance=ROUGH,
+        iterations=STEPS,
+    )
+    tables = pairs(fitted.tree, fitted.beliefs, candidates)
+    return {(a, b): columns.total * tables[a, b] for a, b in candidates}
+
+
+def _score(schema: Schema, columns: Columns, expected: Mapping[Pair, Array], sd: float) -> Misfit:
+    """Misfit of what is expected, less the noise to come, with a preference for rich columns."""
+    # entropy in nats
+    rich = {name: float(-(p * np.log(p)).sum()) for name, p in columns.distributions().items()}
     return Misfit(
         schema,
         expected,
         cost={pair: noise_left(table, sd) for pair, table in expected.items()},
-        bonus={(a, b): RICHNESS * columns.total * (rich[a] + rich[b]) for a, b in candidates},
+        bonus={(a, b): RICHNESS * columns.total * (rich[a] + rich[b]) for a, b in expected},
     )
-
-
-def _noise_per_row(evidence: Sequence[Evidence], total: float) -> float:
-    """What the noise on all tables amounts to, in nats per row, were every cell as full as the others."""
-    return sum(e.variance * (e.values.size / max(total, 1.0)) ** 2 for e in evidence) / 2

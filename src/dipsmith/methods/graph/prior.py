@@ -39,6 +39,7 @@ from dipsmith.methods.graph.evidence import LEAST_SD, Evidence
 from dipsmith.methods.graph.junction import Array, Attributes, cells_needed
 from dipsmith.methods.graph.queries import marginal, pairs
 from dipsmith.methods.graph.wide import choice_doubt
+from dipsmith.methods.method import Planned
 from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.accountant import convert
@@ -121,6 +122,22 @@ class Start:
     links: list[Attributes]
 
 
+def start_from(
+    curator: Curator,
+    prior: PublicTable | None,
+    evidence: Sequence[Evidence],
+    total: float,
+    candidates: Sequence[Attributes],
+    budget: Budget | None,
+    max_cells: int,
+) -> Start:
+    """What the private fit starts from: with a public table as `choose_start` says, without one the evidence alone."""
+    if prior is None or budget is None:
+        return Start(list(evidence), [], [])
+    public = PublicModel.of(prior.codes, curator.schema, max_cells)
+    return choose_start(curator, public, evidence, total, [c for c in candidates if len(c) < 3], budget)
+
+
 def choose_start(
     curator: Curator,
     prior: PublicModel,
@@ -176,20 +193,27 @@ class PriorBudget:
     rest: Budget
 
 
-def split_prior(prior: PublicTable | None, schema: Schema, budget: Budget) -> PriorBudget:
+def plan_trust(prior: PublicTable | None, shares: PriorBudget) -> list[Planned]:
+    """The line of the plan about the public table, where there is one."""
+    if prior is None or shares.choice is None:
+        return []
+    return [Planned("trust", f"how far to trust {prior.what}", shares.choice)]
+
+
+def split_prior(method: str, prior: PublicTable | None, schema: Schema, budget: Budget) -> PriorBudget:
     """Divide a budget; refuses a public table where there can be none, and one that cost too much."""
     if prior is None:
         return PriorBudget(None, None, budget)
     if schema.places is not None or schema.unit.order is not None or schema.members is not None:
         raise UsageError(
-            "aim: a prior is for rows that stand by themselves, and the schema has places, careers or households; leave "
-            "the prior out"
+            f"{method}: a prior is for rows that stand by themselves, and the schema has places, careers or households; "
+            "leave the prior out"
         )
     table, rest = None, budget
     if prior.cost is not None:
         table = of_units(budget.currency, convert(prior.cost, budget.currency))
         if table.units >= budget.units:
-            raise UsageError(f"aim: the public table cost {prior.cost}, which {budget} cannot cover")
+            raise UsageError(f"{method}: the public table cost {prior.cost}, which {budget} cannot cover")
         rest = of_units(budget.currency, budget.units - table.units)
     return PriorBudget(table, *rest.split([CHOICE, 1 - CHOICE]))
 

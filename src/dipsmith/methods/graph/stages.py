@@ -24,7 +24,7 @@ from typing import Final
 
 from dipsmith.estimation.answers import NoisyTable
 from dipsmith.estimation.lawful import require_possible
-from dipsmith.methods.graph.entropy import fit
+from dipsmith.methods.graph.entropy import Factors, fit
 from dipsmith.methods.graph.evidence import Evidence, column_distribution, pool_total
 from dipsmith.methods.graph.junction import Array
 from dipsmith.methods.graph.misfit import budget_weights
@@ -97,10 +97,15 @@ def fit_model(
     max_cells: int,
     tolerance: float,
     tables: tuple[NoisyTable, ...] = (),
+    prior: Factors = (),
 ) -> GraphModel:
-    """Fit one model to noisy tables, with the rules that it can hold; it keeps all `tables` that were measured."""
-    links = rule_links(schema, [e.attributes for e in evidence], max_cells)
-    fitted = fit(schema, evidence, columns.total, linked=links, tolerance=tolerance)
+    """Fit one model to noisy tables, with the rules that it can hold; it keeps all `tables` that were measured.
+
+    The factors of a `prior` are what it starts from instead of independent columns.
+    """
+    linked = [names for names, _ in prior]
+    links = [*linked, *rule_links(schema, [*(e.attributes for e in evidence), *linked], max_cells)]
+    fitted = fit(schema, evidence, columns.total, linked=links, prior=prior, tolerance=tolerance)
     return GraphModel.of(schema, fitted, columns.rows, tables)
 
 
