@@ -20,6 +20,7 @@
     UncheckedSupport                –   a warning: nobody can see whether a release carries what a function of one's own asks
     ContradictedRows                –   a warning: noisy counts are far from the stated number of rows
     UnlinkedRows                    –   a warning: rows to label do not say which belong together, and each is drawn by itself
+    UnlistedValues                  –   a warning: most values of a public file's column are not on the schema's list
     LostKey                         –   a warning: the ledger cannot recognise the sources of earlier runs
 
 A message is one line. It says what was got, what was expected and what to do, and names the
@@ -121,6 +122,10 @@ class ContradictedRows(UserWarning):
 
 class UnlinkedRows(UserWarning):
     """Rows that do not say which belong together, where labels are shared by the rows of one unit."""
+
+
+class UnlistedValues(UserWarning):
+    """A column of a public file, most of whose values are not on the schema's list."""
 
 
 class LostKey(UserWarning):

@@ -12,7 +12,7 @@ from dipsmith.methods.model_tree import ModelTree, TreeNode
 from dipsmith.report.canvas import standalone
 from dipsmith.report.sections import section
 from dipsmith.report.shapes import CHARACTER, Rectangle, Stroke, Words
-from dipsmith.report.tree_figure import draw_tree, tree_table, tree_words
+from dipsmith.report.tree_figure import MARGIN, SLOT, WIDEST_SLOT, Box, draw_tree, tree_table, tree_words
 from dipsmith.synthesis.trees import Extent, show_tree, tree_blocks
 
 FIELDS = [
@@ -65,6 +65,18 @@ def test_the_picture_has_what_the_papers_have(release):
     assert "Shown are at most" not in figure.caption  # all of it is drawn
     rows = {row[1]: row[2] for row in figure.numbers.rows}
     assert rows["yes"] == pytest.approx(yes.rows, abs=0.05)
+
+
+def test_what_is_said_of_an_end_is_told_whole():
+    """Places are as wide as two lines of it, up to a limit; a short note makes none wider."""
+    ends = tuple(Box(value, 20.0, note="13 columns: 430,080 cells") for value in ("yes", "no"))
+    drawing = draw_tree(Box("all rows", 40.0, "voted", below=ends), ["", ""], public=False)
+    said = [shape.text for shape in drawing.shapes if isinstance(shape, Words)]
+    assert said.count("13 columns:") == said.count("430,080 cells") == 2
+    short = tuple(Box(value, 20.0, note="F 62 %") for value in ("yes", "no"))
+    assert draw_tree(Box("all rows", 40.0, "voted", below=short), [], public=True).width == MARGIN + 2 * SLOT
+    long = (Box("yes", 20.0, note="a" * 99),)
+    assert draw_tree(Box("all rows", 40.0, "voted", below=long), [], public=True).width == MARGIN + WIDEST_SLOT
 
 
 @pytest.mark.parametrize("extent", [Extent(), Extent(2, 3, 5), Extent(3, 12, 64), Extent(1, 1, 1)])

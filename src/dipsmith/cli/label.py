@@ -7,7 +7,8 @@ from typing import Annotated
 from typer import Argument, Option
 
 from dipsmith.cli import options
-from dipsmith.cli.terminal import answer, warn
+from dipsmith.cli.terminal import answer, warn, warnings_as_notes
+from dipsmith.errors import UnlinkedRows, UnlistedValues
 
 EXAMPLES = options.examples(
     "dipsmith label release/ next-year.csv --out labelled.csv",
@@ -23,9 +24,7 @@ def label(
         list[str] | None,
         Option("--map", metavar="NAME=…", help="Where FILE has a column: pay=basic_pay*1.08; repeatable."),
     ] = None,
-    factors: Annotated[
-        str | None, Option("--factors", help="A public table of numbers by group, for --map to use as columns.")
-    ] = None,
+    factors: options.Factors = None,
     seed: options.DrawSeed = None,
     model: options.WhichModel = 1,
     escape: options.Escape = False,
@@ -44,7 +43,8 @@ def label(
     loaded = Release.load(release)
     rows = source(data, table=table, encoding=encoding, delimiter=delimiter)
     meanings = read_map(columns or (), "--map", loaded.schema)
-    made = loaded.label(rows, meanings, seed, factors=factors, model=model)
+    with warnings_as_notes(UnlinkedRows, UnlistedValues):
+        made = loaded.label(rows, meanings, seed, factors=factors, model=model)
     write_table_file(out, made, loaded.schema, escape=escape)
     card = loaded.card
     if card.analyses:

@@ -89,6 +89,9 @@ Public = Annotated[
 PublicMap = Annotated[
     list[str] | None, Option("--public-map", metavar="NAME=…", help="Where it has a column: pay=basic_pay*1.08.")
 ]
+Factors = Annotated[
+    str | None, Option("--factors", help="A public table of numbers by group, for the maps to use as columns.")
+]
 PublicEpsilon = Annotated[
     str | None, Option("--public-epsilon", help="The ε that it cost, if it was made from the private rows; charged.")
 ]

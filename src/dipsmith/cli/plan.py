@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import hypot, isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +12,8 @@ from typer import Argument, Option
 
 from dipsmith.cli import options
 from dipsmith.cli.settings import method_of, public_of
-from dipsmith.cli.terminal import emit, say, table, warn
-from dipsmith.errors import UsageError
+from dipsmith.cli.terminal import emit, say, table, warn, warnings_as_notes
+from dipsmith.errors import UnlistedValues, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,6 +61,7 @@ def plan(
     public: options.Public = None,
     public_map: options.PublicMap = None,
     public_epsilon: options.PublicEpsilon = None,
+    factors: options.Factors = None,
     settings: options.Settings = None,
     of_table: options.Table = None,
     json: options.Json = False,
@@ -93,8 +94,11 @@ def plan(
     wanted = suggest or method is None
     suggestion = propose(declared, budget, facts.rows, analyses=bool(asked)) if wanted else None
     chosen = method_of(method or (suggestion.method if suggestion else ""), settings, declared)
-    require_public([PublicInput(f, fingerprints(source(f))) for f in (public,) if f], [given], None)
-    chosen = public_of(chosen, declared, budget, public, public_map, public_epsilon)
+    require_public([PublicInput(f, fingerprints(source(f))) for f in (public, factors) if f], [given], None)
+    if factors and not public_map:
+        raise UsageError("--factors goes with --public-map, which uses its columns")
+    with warnings_as_notes(UnlistedValues):
+        chosen = public_of(chosen, declared, budget, public, public_map, public_epsilon, factors)
     run: dict[str, Any] = {"public": facts, "sets": sets, "each": each, "p0": p0, "level": level}
     if target_width is not None:
         budget = _solve(declared, chosen, target_width, budget, run)
@@ -129,7 +133,15 @@ def plan(
     households = declared.members is not None
     if households:
         say(_who_pays(declared, budget))
-    command = _next_command(planned, budget, schema, data, of_table, settings, analysis, known_rows, members=households)
+    beside = {
+        "--public": [public],
+        "--public-map": public_map,
+        "--public-epsilon": [public_epsilon],
+        "--factors": [factors],
+    }
+    command = _next_command(
+        planned, budget, schema, data, of_table, settings, analysis, known_rows, beside, members=households
+    )
     say(f"Nothing private was read, nothing was spent. Next: {command}")
 
 
@@ -189,6 +201,7 @@ def _next_command(
     settings: list[str] | None,
     analyses: list[str] | None,
     known_rows: int | None,
+    beside: Mapping[str, Sequence[str | None] | None],
     *,
     members: bool,
 ) -> str:
@@ -210,6 +223,8 @@ def _next_command(
         words += ["--analysis", formula]
     for setting in settings or ():
         words += ["--set", setting]
+    for option, given in beside.items():
+        words += [word for value in given or () if value is not None for word in (option, value)]
     return f"dipsmith synthesize {shlex.join(words)} --ledger budget.db --out release/"
 
 

@@ -9,7 +9,7 @@ from typer import Argument, Option
 from dipsmith.cli import options
 from dipsmith.cli.settings import method_of, public_of
 from dipsmith.cli.terminal import answer, progress, warn, warnings_as_notes
-from dipsmith.errors import ContradictedRows, HopelessNoise, LostKey, UsageError
+from dipsmith.errors import ContradictedRows, HopelessNoise, LostKey, UnlistedValues, UsageError
 from dipsmith.report.commands import command
 
 EXAMPLES = options.examples(
@@ -47,9 +47,7 @@ def synthesize(
     public: options.Public = None,
     public_map: options.PublicMap = None,
     public_epsilon: options.PublicEpsilon = None,
-    factors: Annotated[
-        str | None, Option("--factors", help="A public table of numbers by group, for the maps to use as columns.")
-    ] = None,
+    factors: options.Factors = None,
     analysis: options.Analyses = None,
     settings: options.Settings = None,
     request: Annotated[str | None, Option("--request", help="Id of this run; it never draws twice.")] = None,
@@ -86,7 +84,8 @@ def synthesize(
     # Before a row of them is read: a message about a public file may tell what is in it.
     beside = [PublicInput(f, fingerprints(source(f)), public_epsilon is not None) for f in (public, factors) if f]
     require_public(beside, [confidential, people], Ledger(ledger))
-    chosen = public_of(chosen, declared, budget, public, public_map, public_epsilon, factors)
+    with warnings_as_notes(UnlistedValues):
+        chosen = public_of(chosen, declared, budget, public, public_map, public_epsilon, factors)
     target = None
     if onto is not None:
         columns = read_map(onto_map or (), "--onto-map", declared)
@@ -97,7 +96,7 @@ def synthesize(
         )
     if onto is None:
         place_of(confidential).require_output(out, format)
-    with progress(json) as show, warnings_as_notes(HopelessNoise, ContradictedRows, LostKey):
+    with progress(json) as show, warnings_as_notes(HopelessNoise, ContradictedRows, UnlistedValues, LostKey):
         release = run(
             confidential,
             declared,

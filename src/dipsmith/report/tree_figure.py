@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from dipsmith.report.canvas import shorten, wrap_label
 from dipsmith.report.content import Cell, Table
-from dipsmith.report.shapes import CHARACTER, LEADING, Drawing, Rectangle, Shape, Stroke, Words
+from dipsmith.report.shapes import LEADING, Drawing, Rectangle, Shape, Stroke, Words
 
-SLOT = 82.0
-"""Pixels across for each end of the tree."""
+SLOT, WIDEST_SLOT = 82.0, 130.0
+"""Pixels across for each end of the tree; at most, where what is said of an end needs them."""
+LETTER = 7.0
+"""Pixels across of a letter in a box, in a wide font."""
 GAP = 10.0
 MARGIN = 88.0
 """Pixels for the names of the layers."""
@@ -69,7 +71,8 @@ def count_text(rows: float | None) -> str:
 def draw_tree(root: Box, layers: Sequence[str], *, public: bool) -> Drawing:
     """The drawing; `layers` says beside every layer what it is, a line of text or two."""
     places = dict[int, tuple[float, float]]()
-    _place(root, 0, MARGIN, places)
+    slot = _slot(root)
+    _place(root, 0, MARGIN, slot, places)
     whole = root.rows or 1.0
     shapes: list[Shape] = []
     colour = "soft" if public else "accent"
@@ -87,8 +90,8 @@ def draw_tree(root: Box, layers: Sequence[str], *, public: bool) -> Drawing:
             branches.append(Stroke((x, y + BOX), (to_x, to_y - 2 * LEADING - 4), colour, width))
             if not child.left_out:
                 branches.append(Stroke((to_x, to_y - 4), (to_x, to_y), colour, width))
-        boxes += _box(box, x, y, colour, dashed=not public, top=box is root)
-    width = MARGIN + root.ends * SLOT
+        boxes += _box(box, x, y, slot, colour, dashed=not public, top=box is root)
+    width = MARGIN + root.ends * slot
     return Drawing(width, _top(root.depth) + BOX + 6, (*shapes, *branches, *boxes))
 
 
@@ -96,21 +99,39 @@ def _top(layer: int) -> float:
     return 20.0 + layer * (BOX + BRANCH)
 
 
-def _place(box: Box, layer: int, left: float, places: dict[int, tuple[float, float]]) -> None:
+def _slot(root: Box) -> float:
+    """Wide enough for what is said of the ends, on two lines."""
+    notes = [box.note for _, box in root.walk() if not (box.below or box.head)]
+    needed = max((_two_lines(note) for note in notes), default=0)
+    return min(WIDEST_SLOT, max(SLOT, needed * LETTER + GAP + 8))
+
+
+def _two_lines(text: str) -> int:
+    """The letters of the longer line where a text is put on two as evenly as its words allow.
+
+    >>> _two_lines("13 columns: 430,080 cells"), _two_lines("F 62 %"), _two_lines("")
+    (13, 4, 0)
+    """
+    words = text.split()
+    halves = [(" ".join(words[:i]), " ".join(words[i:])) for i in range(len(words))]
+    return min((max(map(len, half)) for half in halves), default=0)
+
+
+def _place(box: Box, layer: int, left: float, slot: float, places: dict[int, tuple[float, float]]) -> None:
     """Ends side by side, every other box in the middle of its branches."""
     at = left
     for child in box.below:
-        _place(child, layer + 1, at, places)
-        at += child.ends * SLOT
-    middle = left + SLOT / 2
+        _place(child, layer + 1, at, slot, places)
+        at += child.ends * slot
+    middle = left + slot / 2
     if box.below:
         middle = (places[id(box.below[0])][0] + places[id(box.below[-1])][0]) / 2
     places[id(box)] = (middle, _top(layer))
 
 
-def _box(box: Box, x: float, y: float, colour: str, *, dashed: bool, top: bool) -> list[Shape]:
-    room = max(1, box.ends) * SLOT - GAP
-    most = int(room / CHARACTER)
+def _box(box: Box, x: float, y: float, slot: float, colour: str, *, dashed: bool, top: bool) -> list[Shape]:
+    room = max(1, box.ends) * slot - GAP
+    most = int(room / LETTER)
     shapes: list[Shape] = []
     rows = count_text(box.rows)
     above = f"{box.label}: {rows} rows" if top else shorten(box.label, most)
@@ -122,11 +143,11 @@ def _box(box: Box, x: float, y: float, colour: str, *, dashed: bool, top: bool) 
     if box.left_out:
         return shapes
     head, note = box.head, box.note
-    lines = [(text, True) for text in wrap_label(head, most - 1, 1 if note else 2).split("\n") if text]
-    lines += [(text, False) for text in wrap_label(note, most - 1, 1 if head else 2).split("\n") if text]
+    lines = [(text, True) for text in wrap_label(head, most, 1 if note else 2).split("\n") if text]
+    lines += [(text, False) for text in wrap_label(note, most, 1 if head else 2).split("\n") if text]
     if not lines:
         return [*shapes, Rectangle((x - 5, y), 10, 10, colour, dashed=False)]
-    wide = min(room, max(48.0, max((CHARACTER + bold) * len(text) for text, bold in lines) + 14))
+    wide = min(room, max(48.0, max((LETTER + bold) * len(text) for text, bold in lines) + 12))
     shapes.append(Rectangle((x - wide / 2, y), wide, BOX, colour, dashed))
     for i, (text, bold) in enumerate(lines):
         at = y + BOX / 2 + 4 + LEADING * (i - (len(lines) - 1) / 2)

@@ -27,6 +27,7 @@ from dipsmith.synthesis.natural_inputs import (
     understand_method,
     understand_schema,
 )
+from dipsmith.synthesis.unlisted_values import warn_of_unlisted_values
 
 
 def public_facts(schema: Schema, data: Any = None, rows: int | None = None) -> PublicFacts:
@@ -109,6 +110,7 @@ def public_table(
     if not wanted:
         raise SourceError(f"{found.describe()}: it has no column of schema '{schema.name}'; say columns=")
     found.check(wanted)
+    warn_of_unlisted_values(found, schema)
     encoder = Encoder(schema, wanted)
     parts = [codes.take(keep) for codes, keep in map(encoder.encode, found.batches(wanted))]
     if not sum(map(len, parts)):

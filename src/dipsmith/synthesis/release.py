@@ -46,6 +46,7 @@ from dipsmith.synthesis.passport.passport import write_passport
 from dipsmith.synthesis.report import Glance, report_page
 from dipsmith.synthesis.sets import Sets, TableSets, require_memory
 from dipsmith.synthesis.supports import Support, SupportIndex
+from dipsmith.synthesis.unlisted_values import warn_of_unlisted_values
 from dipsmith.synthesis.writing import damage, digest, whole_folder
 
 Format = Literal["parquet", "csv", "dta", "sav"]
@@ -150,6 +151,7 @@ class Release:
         found = map_columns(data, columns, factors)
         found.check(needed)
         require_factors(found)
+        warn_of_unlisted_values(found, self.schema.project(needed))
         labelled = chosen.label(found, seed)
         if not isinstance(labelled, pa.Table):
             return labelled

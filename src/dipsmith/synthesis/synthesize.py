@@ -62,6 +62,7 @@ from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.row_estimates import add_row_estimates, row_notes
 from dipsmith.synthesis.sets import Recipe, place_of
 from dipsmith.synthesis.trees import path_notes
+from dipsmith.synthesis.unlisted_values import warn_of_unlisted_values
 from dipsmith.synthesis.verify import released_before
 from dipsmith.synthesis.weights import measure_totals, require_weighing, totals_among, weigh_sets, weight_notes
 
@@ -168,6 +169,7 @@ def synthesize(
         require_public([PublicInput("onto", fingerprints(target))], [], book)
         target.check((*schema.public, *([] if schema.linked is None else [schema.linked])))
         require_factors(target)
+        warn_of_unlisted_values(target, schema.project(schema.public))
     stream = Stream.of(noise_seed)
     # Opens the rows and reads none: a database is asked for its columns only, and refused before anything is charged.
     reading = None if progress is None else partial(progress, "reading")
