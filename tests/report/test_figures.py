@@ -232,3 +232,21 @@ def test_a_figure_is_what_matplotlib_draws_when_it_draws_twice(monkeypatch):
     once = drawn()
     monkeypatch.setattr(canvas, "_once", lambda figure: figure.draw)
     assert drawn() == once
+
+
+def test_no_whisker_passes_what_values_cannot_pass_and_keys_read_along_their_lines():
+    from matplotlib.figure import Figure
+
+    from dipsmith.report.drawing import draw_key, draw_line, release_look
+
+    figure = Figure()
+    axis = figure.subplots()
+    line = ChartLine("coverage", np.array([0.1, 0.9, 0.5]), np.array([0.3, 0.3, 0.1]))
+    draw_line(axis, np.arange(3.0), line, release_look(0), ends=(0.0, 1.0))
+    (bars,) = axis.collections
+    ends = [tuple(segment[:, 1].round(6)) for segment in bars.get_segments()]
+    assert ends == [(0.0, 0.4), (0.6, 1.0), (0.4, 0.6)]
+    draw_key(figure, [(name, release_look(i)) for i, name in enumerate("abcde")], 3)
+    (key,) = figure.legends
+    # a legend fills its columns one after the other: (a, d), (b, e), (c)
+    assert [text.get_text() for text in key.get_texts()] == ["a", "d", "b", "e", "c"]

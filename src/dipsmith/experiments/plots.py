@@ -94,7 +94,8 @@ def figure(entry: FigureEntry, results: Results, metrics: Mapping[str, Metric], 
     else:
         wide = (n := positive_numbers(grid.positions)) is not None and len(n) > 2 and bool(n.max() / n.min() >= 8)
         x = f"{entry.x}, logarithmic scale" if wide else f"{entry.x}"
-        axes = Axes(x, of, key, reference_of(entry.metric, metrics), log_x=wide, log_y=entry.log)
+        ends = _ends(entry.metric, grid.values)
+        axes = Axes(x, of, key, reference_of(entry.metric, metrics), log_x=wide, log_y=entry.log, ends=ends)
         title = entry.title or f"{of}: {f'{entry.lines} and ' if entry.lines else ''}{entry.x}"
         better = f" ({metrics[entry.metric].better} is better)" if entry.metric in metrics else ""
         each = f", a line for each {entry.lines}" if entry.lines else ""
@@ -200,6 +201,12 @@ def mean_and_width(values: Floats) -> tuple[float, float]:
         return float(known[0]) if len(known) else float("nan"), float("nan")
     spread = float(known.std(ddof=1)) / np.sqrt(len(known))
     return float(known.mean()), float(stdtrit(len(known) - 1, 0.975)) * spread
+
+
+def _ends(metric: str, values: Floats) -> tuple[float, float]:
+    """What a mean cannot pass, as far as is known: no error is below 0, no share of intervals above 1."""
+    share = metric.endswith((": coverage", ": overlap"))
+    return (0.0 if (values[np.isfinite(values)] >= 0).all() else -np.inf), (1.0 if share else np.inf)
 
 
 def _refusal(entry: FigureEntry, why: str) -> InputError:

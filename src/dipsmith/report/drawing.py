@@ -60,9 +60,14 @@ def panels(
         yield figure, list(grid.ravel()[:count]), done
 
 
-def draw_line(axis: Any, at: Floats, line: ChartLine, look: Look, size: float = 4.5) -> None:
-    """A series with its marks, and whiskers where it has half-widths."""
-    widths = None if line.half_width is None else np.nan_to_num(line.half_width)
+def draw_line(
+    axis: Any, at: Floats, line: ChartLine, look: Look, size: float = 4.5, ends: tuple[float, float] = (-np.inf, np.inf)
+) -> None:
+    """A series with its marks, and whiskers where it has half-widths: none beyond the ends that its values cannot pass."""
+    widths = None
+    if line.half_width is not None:
+        half, values = np.nan_to_num(line.half_width), np.nan_to_num(line.values)
+        widths = np.maximum(0.0, [np.minimum(half, values - ends[0]), np.minimum(half, ends[1] - values)])
     style = dict(look) | {"fmt": look["marker"], "linewidth": 1.2, "elinewidth": 0.7, "zorder": 5}
     del style["marker"]
     axis.errorbar(at, line.values, yerr=widths, markersize=size, **style)
@@ -73,9 +78,11 @@ def draw_key(figure: Any, entries: Sequence[tuple[str, Look]], columns: int | No
     from matplotlib.lines import Line2D
 
     if entries:
-        handles = [Line2D([], [], **{"markersize": 4.5, **look}) for _, look in entries]
-        names = [name for name, _ in entries]
-        ncols = columns or len(names)
+        ncols = columns or len(entries)
+        # a legend fills its columns one after the other; people read along the lines
+        ordered = [entry for column in range(ncols) for entry in entries[column::ncols]]
+        handles = [Line2D([], [], **{"markersize": 4.5, **look}) for _, look in ordered]
+        names = [name for name, _ in ordered]
         figure.legend(handles, names, loc="outside upper right", ncols=ncols, frameon=False, fontsize=8)
 
 

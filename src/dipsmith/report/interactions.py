@@ -43,7 +43,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axes:
-    """Words and scales: what runs along x and y, what tells the lines apart, and which axes are logarithmic."""
+    """Words and scales: what runs along x and y, what tells the lines apart, which axes are logarithmic, and the `ends` of y."""
 
     x: str
     y: str
@@ -52,6 +52,7 @@ class Axes:
     authentic: bool = False
     log_x: bool = False
     log_y: bool = False
+    ends: tuple[float, float] = (-np.inf, np.inf)
 
 
 def interaction(positions: Sequence[str], rows: Mapping[str, Sequence[Panel]], axes: Axes) -> str:
@@ -120,7 +121,7 @@ def _draw(axis: Any, at: Floats, panel: Panel, axes: Axes) -> None:
     width = float(at[-1] - at[0]) if len(at) > 1 else 1.0
     for i, line in enumerate(panel.lines[:MOST_LINES]):
         shift = (i - (len(panel.lines) - 1) / 2) * 0.012 * width
-        draw_line(axis, at + shift, line, release_look(i))
+        draw_line(axis, at + shift, line, release_look(i), ends=axes.ends)
     if axes.log_y:
         make_logarithmic(axis)
 
