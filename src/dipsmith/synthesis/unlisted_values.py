@@ -19,6 +19,8 @@ from dipsmith.errors import UnlistedValues
 from dipsmith.schema import Schema
 from dipsmith.schema.domain import Categories
 from dipsmith.sources import Source
+from dipsmith.sources.source import companion
+from dipsmith.synthesis.column_map import MappedRows
 
 FIRST = 100_000
 """Rows that are looked at: enough to see what happened to a column."""
@@ -31,7 +33,8 @@ def warn_of_unlisted_values(rows: Source, schema: Schema) -> None:
     listed = {a.name: a.domain for a in schema if a.name in rows.columns and a.type == "string"}
     domains = {name: domain for name, domain in listed.items() if isinstance(domain, Categories)}
     # An engine gives its rows in another order each time: it is not asked for some of them first.
-    if not domains or getattr(getattr(rows, "rows", rows), "counter", None) is not None:
+    given = rows.rows if isinstance(rows, MappedRows) else rows
+    if not domains or companion(given, "counter") is not None:
         return
     unlisted, told, seen = dict.fromkeys(domains, 0), dict.fromkeys(domains, 0), 0
     for batch in rows.batches(list(domains)):
