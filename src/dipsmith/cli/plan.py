@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import hypot, isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,12 +133,8 @@ def plan(
     households = declared.members is not None
     if households:
         say(_who_pays(declared, budget))
-    beside = {
-        "--public": [public],
-        "--public-map": public_map,
-        "--public-epsilon": [public_epsilon],
-        "--factors": [factors],
-    }
+    maps = [("--public-map", column) for column in public_map or ()]
+    beside = [("--public", public), *maps, ("--public-epsilon", public_epsilon), ("--factors", factors)]
     command = _next_command(
         planned, budget, schema, data, of_table, settings, analysis, known_rows, beside, members=households
     )
@@ -201,7 +197,7 @@ def _next_command(
     settings: list[str] | None,
     analyses: list[str] | None,
     known_rows: int | None,
-    beside: Mapping[str, Sequence[str | None] | None],
+    beside: Sequence[tuple[str, str | None]],
     *,
     members: bool,
 ) -> str:
@@ -223,8 +219,7 @@ def _next_command(
         words += ["--analysis", formula]
     for setting in settings or ():
         words += ["--set", setting]
-    for option, given in beside.items():
-        words += [word for value in given or () if value is not None for word in (option, value)]
+    words += [word for option, value in beside if value is not None for word in (option, value)]
     return f"dipsmith synthesize {shlex.join(words)} --ledger budget.db --out release/"
 
 
