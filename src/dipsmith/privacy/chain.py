@@ -115,7 +115,7 @@ class Chain:
 
     def exists(self) -> bool:
         """Whether there is a file (or, in memory, rows) yet."""
-        return self._memory is not None if self.path is None else self.path.exists()
+        return self._memory is not None if self.path is None else is_taken(self.path.resolve())
 
     def reading(self) -> AbstractContextManager[Transaction]:
         """Read a consistent state of the chain."""
@@ -128,7 +128,7 @@ class Chain:
     def backup(self, target: str | os.PathLike[str]) -> None:
         """Copy the chain into a new file, whole or not at all."""
         final = Path(target).expanduser().absolute()
-        if final.exists() or final.is_symlink():
+        if is_taken(final):
             raise OutputError(f"backup '{target}' exists already: choose another name")
         if not final.parent.is_dir():
             raise OutputError(f"folder '{final.parent}' does not exist: create it first")
@@ -289,6 +289,19 @@ def _copy(source: sqlite3.Connection, target: Path) -> None:
             source.backup(copy)
     except sqlite3.Error as error:
         raise OSError(str(error)) from None
+
+
+def is_taken(path: Path) -> bool:
+    """Whether something lies at a path, a link that leads nowhere too; raises where the system does not say.
+
+    `Path.exists` says no to a path that is too long or not to be looked at, from Python 3.14 on: a run would be charged
+    before its output is refused.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def sync(path: Path) -> None:

@@ -11,7 +11,7 @@ from hashlib import file_digest
 from pathlib import Path
 
 from dipsmith.errors import DamageError, OutputError
-from dipsmith.privacy.chain import sync
+from dipsmith.privacy.chain import is_taken, sync
 
 LEAST_FREE = 64 << 20
 """A run is refused before it starts when less than this many bytes are free for its output."""
@@ -19,7 +19,7 @@ LEAST_FREE = 64 << 20
 
 def require_absent(target: Path) -> None:
     """Refuse to overwrite, and refuse a place that cannot be written to, before anything is spent."""
-    if target.exists() or target.is_symlink():
+    if is_taken(target):
         raise OutputError(f"'{target}' exists already; choose another --out or move it away")
     parent = target.absolute().parent
     if not parent.is_dir():
@@ -66,7 +66,7 @@ def whole_folder(target: Path, mode: int = 0o755) -> Iterator[Path]:
 @contextmanager
 def whole_file(target: Path) -> Iterator[Path]:
     """A temporary file beside `target` that becomes it when the block ends without an error; refuses to overwrite."""
-    if target.exists() or target.is_symlink():
+    if is_taken(target):
         raise OutputError(f"'{target}' exists already; choose another --out or move it away")
     with replaced_file(target) as work:
         yield work
