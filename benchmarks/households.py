@@ -1,12 +1,12 @@
 """Households at ε = 1: who lives with whom, beside persons that are drawn independently; and a million members.
 
-python -m benchmarks.households [--households 20000] [--seeds 3] [--million]
+python -m benchmarks.households [--households 20000] [--seeds 3] [--unit household|person] [--million]
 
 Simulated households (`dipsmith.examples.households`, seed 11) are released by AIM three times. Distances (total variation)
 are means over all tables of one column of one person by one column of another of the same household, head and member or
 neighbours in the list. They stand beside persons made by AIM from the table of persons alone, at the same budget and with
-the same household protected, who are put into households of the authentic sizes at random; and beside the authentic
-persons put into households at random, without any noise. Settings were chosen with seed 77.
+the same household (or person) protected, who are put into households of the authentic sizes at random; and beside the
+authentic persons put into households at random, without any noise. Settings were chosen with seed 77.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Codes
 from dipsmith.schema.households import members_of
+from dipsmith.schema.schema import Unit
 from dipsmith.sources import source
 from dipsmith.utility.households import HEAD, KINDS, NEXT, compare_households
 
@@ -39,11 +40,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--households", type=int, default=20_000)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--unit", choices=["household", "person"], default="household", help="who is protected")
     parser.add_argument("--million", action="store_true", help="draw a million members and look for orphans")
     asked = parser.parse_args()
     homes, persons, _ = example.simulate(asked.households, SIMULATED)
-    schema = example.schema()
+    schema = example.schema(unit=asked.unit)
     people = members_of(schema).schema
+    alone = (
+        replace(people, unit=Unit()) if asked.unit == "person" else people
+    )  # where a row is a person, none is left out
     # Listed by their codes, relation first: the same order, and nobody is left out of the tables that are compared.
     listed = replace(schema, members=replace(members_of(schema), order=None))
     codes, theirs = Encoder(schema).encode(homes)[0], Encoder(people).encode(persons)[0]
@@ -64,10 +69,10 @@ def main() -> None:
             took = time.process_time() - began
             assert drawn.members is not None
             made.append(compare_households(true, arrange(drawn, drawn.members, drawn.members.units - 1, listed)))
-            flat = AIM().fit(curator(BatchRows(source(persons), people, bytes(32)), budget, seed))
+            flat = AIM().fit(curator(BatchRows(source(persons), alone, bytes(32)), budget, seed))
             apart.append(compare_households(true, strangers(flat.sample(len(theirs), seed))))
-        show(f"households, {budget} ({took:.1f} s of CPU)", made)
-        show(f"persons drawn independently, {budget}", apart)
+        show(f"households, unit {asked.unit}, {budget} ({took:.1f} s of CPU)", made)
+        show(f"persons drawn independently, unit {asked.unit}, {budget}", apart)
     if asked.million:
         draw_a_million(model)
 

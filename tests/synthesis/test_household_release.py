@@ -373,3 +373,17 @@ def test_the_ledger_tells_no_digest_of_either_table(book):
     assert b'"also"' in held
     for table in (HOMES, PERSONS):
         assert fingerprint(source(table)).encode() not in held
+
+
+def test_households_without_a_single_member_are_whole(tmp_path):
+    """A CSV without rows does not say what its columns would be."""
+    from dipsmith.synthesis.households import check_households
+
+    homes = pa.table({"hid": [1, 2], "region": ["north", "east"], "tenure": ["owned", "owned"]})
+    nobody = {name: pa.nulls(0) for name in ("hid", "relation", "age", "sex")}
+    check_households(homes, pa.table(nobody), small())
+
+
+def test_the_page_for_officials_says_who_is_protected(saved):
+    page = (saved / "officials.html").read_text()
+    assert "whether any one household with all of its members is in the table at all" in page

@@ -17,6 +17,7 @@ from dipsmith.report.commands import command
 if TYPE_CHECKING:
     from dipsmith.schema.attribute import Attribute
     from dipsmith.schema.schema import Neighbours, Unit
+    from dipsmith.sources import Source
 
 app = typer.Typer(no_args_is_help=True, help="Draft a schema from a file's header, and check one.")
 
@@ -26,6 +27,7 @@ app = typer.Typer(no_args_is_help=True, help="Draft a schema from a file's heade
         "dipsmith schema init people.csv > people.yaml",
         "dipsmith schema init people.csv --from survey.sav --out people.yaml",
         "dipsmith schema init people.csv --public-file people-2019-public.csv --out people.yaml",
+        "dipsmith schema init homes.csv --members people.csv --key hid --out homes.yaml",
     )
 )
 def init(
@@ -44,6 +46,10 @@ def init(
         bool, Option("--peek", help="Fill in levels and bounds from the rows; marked data-derived.")
     ] = False,
     name: Annotated[str | None, Option("--name", help="The dataset's name (default: the file's).")] = None,
+    members: Annotated[
+        str | None, Option("--members", metavar="FILE", help="Where FILE has households: the file of their members.")
+    ] = None,
+    key: Annotated[str | None, Option("--key", help="With --members: the column that both files have.")] = None,
     of_table: Table = None,
     json: Json = False,
 ) -> None:
@@ -60,6 +66,12 @@ def init(
 
     if sum((dictionary is not None, public_file is not None, peek)) > 1:
         raise UsageError("--from, --public-file and --peek are three ways to fill a draft; choose one")
+    if (members is None) != (key is None) or (
+        members and (out is None or data is None or dictionary or public_file or peek)
+    ):
+        raise UsageError(
+            "households and members are drafted from the headers of FILE and --members, with --key and --out"
+        )
     found = None if data is None else source(data, table=of_table if dictionary is None else None)
     if found is None and dictionary is None and public_file is None:
         raise UsageError("give the FILE whose header is read, or what describes it: --from, --public-file")
@@ -79,6 +91,8 @@ def init(
         )
     elif data is not None and data.partition("://")[0].lower() in SCHEMES:
         text = draft_schema(data, name=called, header=header, table=of_table)
+    elif members is not None and key is not None and found is not None:
+        text = _draft_households(found, members, called, key, out)
     else:
         text = draft(header or (), called, None if found is None else declared_types(found))
     line = text
@@ -87,8 +101,30 @@ def init(
         with whole_file(out) as work:
             work.write_text(text, "utf-8")
         check_it = command("schema", "check", out)
-        line = f"Drafted {out}: fill in types, domains, unit and neighbours, then: {check_it}"
+        both = "" if members is None else f" and, beside it, {plain_name(Path(members).stem.split('.')[0])}.yaml"
+        line = f"Drafted {out}{both}: fill in types, domains, unit and neighbours, then: {check_it}"
     answer(json, {"schema": text, "out": None if out is None else str(out), "peek": peek}, line)
+
+
+def _draft_households(homes: Source, members: str, name: str, key: str, out: Path | None) -> str:
+    """The draft of households; that of their members is written beside it."""
+    from dipsmith.schema.drafts import draft_households
+    from dipsmith.schema.naming import plain_name
+    from dipsmith.sources import source
+    from dipsmith.sources.declared import declared_types
+    from dipsmith.synthesis.writing import require_outside_releases, whole_file
+
+    people, called = source(members), plain_name(Path(members).stem.split(".")[0])
+    types = [declared_types(homes), declared_types(people)]
+    first, second = draft_households(homes.columns, people.columns, (name, called), key, types)
+    assert out is not None
+    beside = out.with_name(f"{called}.yaml")
+    if beside == out:
+        raise UsageError(f"{out} is the name of the members' file too; choose another --out")
+    require_outside_releases(beside)
+    with whole_file(beside) as work:
+        work.write_text(second, "utf-8")
+    return first
 
 
 @app.command(
@@ -242,6 +278,9 @@ def check(
     ] = None,
     ledger: Annotated[Path | None, Option("--ledger", help="Where the look at the file is logged.")] = None,
     of_table: Annotated[str | None, Option("--table", help="The table, when --source is a database address.")] = None,
+    members: Annotated[
+        str | None, Option("--members", metavar="FILE", help="With --source, where it has households: their members.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check a schema; with --source, show exact counts of what it would reject (confidential, logged)."""
@@ -268,12 +307,19 @@ def check(
             raise UsageError("--source shows exact counts of private rows: give --ledger, where the look is logged")
         from dipsmith.privacy.ledger import Ledger
         from dipsmith.sources import source as open_source
-        from dipsmith.utility.authentic import conformity
+        from dipsmith.utility.authentic import conformity, household_conformity
 
         found = open_source(source, table=of_table)
         found.check(declared.columns)
+        people = None if members is None else open_source(members)
+        if (people is None) != (declared.members is None):
+            raise UsageError("--members is the file of the members of households: give it where the schema has members")
+        if people is not None and declared.members is not None:
+            people.check(declared.members.schema.columns)
         Ledger(ledger).look(declared.name, f"schema check of {found.describe()}")
         facts["CONFIDENTIAL"] = conformity(found, declared)
+        if people is not None:
+            facts["CONFIDENTIAL"] |= household_conformity(found, people, declared)
     invented = invent_rows(declared)
     facts["invented_rows"] = [{name: str(value) for name, value in row.items()} for row in invented.to_pylist()]
     for text in smears(declared):
@@ -284,11 +330,13 @@ def check(
     columns, rules = len(declared.attributes), len(declared.rules)
     say(f"{declared.name}: {columns} columns, {declared.size():,} cells, {rules} rules")
     say(f"neighbours {declared.neighbours}, unit {declared.unit}, domains {declared.provenance}")
-    people = () if declared.members is None else declared.members.schema.attributes
-    lines = [(a.name, a.type, a.role, f"{a.size:,}", describe(a)) for a in (*declared, *people)]
+    lines = [(a.name, a.type, a.role, f"{a.size:,}", describe(a)) for one in declared.tables for a in one]
     table("Columns", ("name", "type", "role", "levels", "values"), lines, right=(3,))
     say("What a release will look like (5 invented rows, from the schema alone):")
     say(_as_csv(invented))
+    if declared.members is not None:
+        say(f"and {declared.members.schema.name}, beside the key '{declared.unit.column}' of both:")
+        say(_as_csv(invent_rows(declared.members.schema)))
     if "CONFIDENTIAL" in facts:
         counts = [(what, f"{rows:,}") for what, rows in facts["CONFIDENTIAL"].items()]
         table("CONFIDENTIAL — exact counts, not for release", ("what", "rows"), counts, right=(1,))

@@ -19,6 +19,12 @@ _UNSAID = (
     "# neighbours: what must not be told apart: add-remove, replace or label.",
     "# Delete the columns that are not to be released (names, identifiers, free text).",
 )
+_OF_HOUSEHOLDS = (
+    "# unit: household (with all of its members), or person (one member, and what it changes of its household).",
+    "# neighbours: what must not be told apart: add-remove or replace.",
+    "# max_members: how many members of one household count; a round number that is public, such as 8.",
+    "# order: a column of the members with a list of levels, that of the head first (relation: [head, partner, child]).",
+)
 _WIDEST = 110
 _HEADER_ONLY = """\
 # type: string, integer, number, boolean, date or datetime.
@@ -40,6 +46,35 @@ def draft(header: Sequence[str], name: str, types: Mapping[str, str] | None = No
     listed = render({"fields": rows}).replace("type: null, role: private}", "type: , role: private}")
     what = "A draft from the header; no row was read. Give every column its type and its public domain."
     return "\n".join([f"# {what}", *_UNSAID, f"{render({'name': name})}unit:", "neighbours:", _HEADER_ONLY + listed])
+
+
+def draft_households(
+    homes: Sequence[str], people: Sequence[str], names: tuple[str, str], key: str, types: Sequence[Mapping[str, str]]
+) -> tuple[str, str]:
+    """Drafts of households and of their members, from the headers of both tables; no row is read.
+
+    >>> homes, people = draft_households(["id", "rent"], ["id", "age"], ("homes", "people"), "id", ({}, {}))
+    >>> print(homes.partition("name")[2].partition("#")[0].strip())
+    : homes
+    unit: household
+    neighbours:
+    members: people.yaml
+    key: id
+    max_members:
+    """
+    for header, which in ((homes, "households"), (people, "members")):
+        check_header_names(header)
+        if key not in header:
+            raise SchemaError(f"--key names no column of the table of {which}; it is the column that both tables have")
+    parts = []
+    for header, known in zip((homes, people), types, strict=True):
+        rows = [Line(name=n, type=known.get(n), role="private") for n in header if n != key]
+        listed = render({"fields": rows}).replace("type: null, role: private}", "type: , role: private}")
+        parts.append(_HEADER_ONLY.replace("or under label public; weight", "or weight") + listed)
+    what = "# A draft from the header; no row was read. Give every column its type and its public domain."
+    said = f"{render({'name': names[0]})}unit: household\nneighbours:\nmembers: {names[1]}.yaml\n{render({'key': key})}max_members:"
+    above = "\n".join([what, *_OF_HOUSEHOLDS])
+    return f"{above}\n{said}\n{parts[0]}", f"{what}\n{render({'name': names[1]})}{parts[1]}"
 
 
 def commented_draft(

@@ -73,6 +73,8 @@ def check_households(households: pa.Table, members: pa.Table, schema: Schema) ->
 
 def _numbers(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     column = table.column(name)
+    if not len(column):  # a CSV without rows does not say what they would be
+        return np.zeros(0, dtype=np.int64)
     if column.null_count or not pa.types.is_integer(column.type):
         raise DamageError(f"column '{name}' is not a whole number in every row; take the release from its source again")
     return np.asarray(column.to_numpy(), dtype=np.int64)

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from dipsmith.codec.decode import decode_column
 from dipsmith.codec.encode import Encoder
 from dipsmith.codec.parse import booleans, texts, values_of
+from dipsmith.counting.units import unit_text
 from dipsmith.schema import Attribute, Bins, Schema
+from dipsmith.schema.households import members_of
 from dipsmith.sources import Source
 from dipsmith.synthesis.canonical import as_declared
 from dipsmith.utility.pair import comparable
@@ -79,6 +81,38 @@ def conformity(source: Source, schema: Schema) -> dict[str, int]:
             for what, n in _misfits(batch.column(attribute.name), attribute).items():
                 found[f"{attribute.name}: {what}"] += n
     return dict(found)
+
+
+def household_conformity(homes: Source, people: Source, schema: Schema) -> dict[str, int]:
+    """The same of the members of households; and keys that are missing or lead nowhere, households that are crowded or empty.
+
+    Privacy
+    -------
+    Exact counts: confidential. Whoever shows them logs the look first.
+    """
+    members, key = members_of(schema).schema, str(schema.unit.column)
+    found = {f"{members.name}: {what}": n for what, n in conformity(people, members).items()}
+    held = [
+        pa.chunked_array([unit_text(batch.column(0)) for batch in table.batches([key])], pa.large_string())
+        for table in (homes, people)
+    ]
+    there = [pc.greater(pc.binary_length(keys), 0) for keys in held]
+    for one, keys in zip(schema.tables, there, strict=True):
+        found[f"{one.name}: rows without {key}, which count nowhere"] = int(pc.sum(pc.invert(keys)).as_py() or 0)
+    known, owners = (keys.filter(kept).value_counts() for keys, kept in zip(held, there, strict=True))
+    lost = pc.invert(pc.is_in(owners.field("values"), known.field("values")))
+    sizes = owners.field("counts").filter(pc.invert(lost))
+    found[f"{schema.name}: more than one row of one {key}, of which one counts"] = int(
+        pc.sum(pc.greater(known.field("counts"), 1)).as_py() or 0
+    )
+    found[f"{schema.name}: without members"] = len(known) - len(sizes)
+    found[f"{schema.name}: with more than {members.unit.max_rows} members"] = int(
+        pc.sum(pc.greater(sizes, members.unit.max_rows)).as_py() or 0
+    )
+    found[f"{members.name}: whose {key} no household has, who count nowhere"] = int(
+        pc.sum(owners.field("counts").filter(lost)).as_py() or 0
+    )
+    return found
 
 
 def _misfits(column: pa.Array, attribute: Attribute) -> dict[str, int]:

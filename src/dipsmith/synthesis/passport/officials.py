@@ -82,6 +82,8 @@ def _describe_protection(facts: PassportFacts) -> tuple[Any, ...]:
         "also from those who know all the other rows.",
         "It is not protected from those who hold the confidential table.",
     ]
+    if card.unit.get("protects") == "person":
+        told.insert(1, "What that person changes in the row of its household is protected too: also that there is one.")
     if card.disclosed:
         told.append(f"Not protected, because it counts as public: {', '.join(card.disclosed)}.")
     return tuple(told)
@@ -91,7 +93,7 @@ def _whom(unit: Mapping[str, Any]) -> str:
     """Whom the unit's column stands for."""
     if unit.get("members") is None:
         return str(unit["column"])
-    return "person with what it changes of its household" if unit.get("protects") else "household with all its members"
+    return "person who lives in a household" if unit.get("protects") else "household with all of its members"
 
 
 def _strength(facts: PassportFacts) -> tuple[Any, ...]:
