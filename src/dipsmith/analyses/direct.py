@@ -4,7 +4,7 @@ By Frisch, Waugh and Lovell the coefficients of private columns S beside public 
 N − A′(Z′Z)⁻¹A and T = S′My. N, A and T are linear in the private rows and were measured with noise of known law;
 (Z′Z)⁻¹ is public. The noise E on A makes A′(Z′Z)⁻¹A too large by E[E′(Z′Z)⁻¹E] on average, which is known and taken
 off. Then β̂ = V̂⁻¹T̂, and its variance is that of sampling, σ̂²(X′X)⁻¹, plus that of the noise, found by drawing the
-noise again a thousand times through the same formula.
+noise again a thousand times through the same equations, to first order: V⁻¹(e − Fβ̂) with noise e on T̂ and F on V̂.
 
 The odds of a private label given public columns need Z′y alone, the sufficient statistics of a logistic regression.
 
@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from dipsmith.analyses.bin_doubt import ColumnDoubt, Refusal, Values, binned_numbers, widening
 from dipsmith.analyses.design import Float
 from dipsmith.analyses.noisy_sums import Bought, NoisySums
-from dipsmith.analyses.prior import FLOOR, Prior
-from dipsmith.analyses.public_columns import Inverse
+from dipsmith.analyses.prior import Prior
 from dipsmith.analyses.sums import Layout
 from dipsmith.errors import UsageError
 from dipsmith.privacy.randomness import generator
@@ -40,6 +39,13 @@ that who only wants to know that draws no more."""
 
 FEW_DRAWS = 40
 """Draws for the bias of products of noise alone, where coefficients are wanted without intervals."""
+
+TWO_THIRDS = 2 / 3
+"""The share of a variance that the noise of what was measured adds to it, at most."""
+
+TAILS = (1.96**2 - 3) / 12
+"""An excess kurtosis κ of the whole moves its 97.5 % point by κ(z³ − 3z)/24 (Cornish and Fisher 1938); of a noise that has
+a share of the variance, the whole has κ times the square of that share."""
 
 AT_A_TIME = 4_000_000
 """Numbers of one batch of draws."""
@@ -132,18 +138,15 @@ def _solved(
         A = A + assumed[0]
         if layout.design.y is not None:
             T = T + (N - A.T @ G.times(A)) @ assumed[1]
-    noise = [_Noise(*parts) for parts in _draws(layout, sums, draws, random)]
-    bias = np.sum([n.square(G).sum(axis=0) for n in noise], axis=0) / draws
-    W = N - A.T @ G.times(A) + bias
-    moved = [n.moved(G, A, bias) for n in noise]
+    noise = _Noise.of(layout, A, _draws(layout, sums, draws, random))
+    W = N - A.T @ G.times(A) + noise.bias
     q = sum(len(t.names) for t in layout.design.terms)
-    prior = Prior.of(layout, agreed, np.concatenate(moved)[:, :q, :q])
-    swamped = Prior.of(layout, agreed, moved[0][:DECIDE, :q, :q]).swamped
+    prior = Prior.of(layout, agreed, noise.moved[:, :q, :q], noise.twice[:, :q, :q])
+    swamped = Prior.of(layout, agreed, noise.moved[:DECIDE, :q, :q], noise.twice[:DECIDE, :q, :q]).swamped
     own = np.arange(q)
-    absent = (W[own, own] == 0) & ~np.concatenate(moved)[:, own, own].any(axis=0)
+    absent = (W[own, own] == 0) & ~noise.moved[:, own, own].any(axis=0)
     solution = _Solution.of(layout, A, W, T, prior.shrink(W[:q, :q]), swamped, absent)
-    scattered = [solution.again(n, w, prior.redraw(w[:, :q, :q], random)) for n, w in zip(noise, moved, strict=True)]
-    return solution.result(np.concatenate(scattered))
+    return solution.result(*solution.scatter(noise, prior, random))
 
 
 def is_logistic(layout: Layout) -> bool:
@@ -162,20 +165,34 @@ def is_logistic(layout: Layout) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Noise:
-    """Noise on A, N and T, drawn again: draws first."""
+    """Noise drawn again, draws first, and what it does to W = N − A′GA.
 
-    A: Float
+    `moved` is by how much it moves W from what was measured: by N, by A′GE to first order and by E′GE, whose mean is the
+    `bias`. What was measured of A has noise of its own, so that its A′GE scatters more than the truth's, by as much as
+    `twice` does: E′GE′ of two independent draws.
+    """
+
     N: Float
     T: Float
+    public: Float
+    moved: Float
+    twice: Float
+    bias: Float
 
-    def square(self, G: Inverse) -> Float:
-        """E′GE of every draw."""
-        return self.A.transpose(0, 2, 1) @ G.each_times(self.A)
-
-    def moved(self, G: Inverse, A: Float, bias: Float) -> Float:
-        """By how much it moves N − A′GA + bias."""
-        first = G.times(A).T @ self.A
-        return np.asarray(self.N - first - first.transpose(0, 2, 1) - (self.square(G) - bias))
+    @classmethod
+    def of(cls, layout: Layout, A: Float, drawn: Iterator[tuple[Float, Float, Float]]) -> _Noise:
+        """Of noise on A, N and T in batches; only what is small is kept of A."""
+        G, kept = layout.inverse, []
+        GA = G.times(A)
+        for E, N, T in drawn:
+            GE = G.each_times(E)
+            first, twice = GA.T @ E, np.roll(GE, 1, axis=0).transpose(0, 2, 1) @ E
+            square = E.transpose(0, 2, 1) @ GE
+            sides = (part + part.transpose(0, 2, 1) for part in (first, twice))
+            kept.append((N, T, layout.told_inverse @ E, *sides, square))
+        N, T, public, first, twice, square = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        bias = square.mean(axis=0)
+        return cls(N, T, public, N - first - square + bias, twice, bias)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,47 +231,62 @@ class _Solution:
             square, cross = layout.square, layout.public_cross
         beta = np.asarray(np.linalg.solve(V, T) if q else np.zeros(0))
         found = cls(layout, A[:, :q], V, T, square, cross, beta, swamped, absent)
-        return replace(found, beta=found.limited(beta[None], V[None], T[None])[0])
+        return replace(found, beta=found.limited(beta))
 
-    def solve(self, V: Float, score: Float, among: NDArray[np.bool_]) -> Float:
-        """V⁻¹T of draws, of some coefficients; no V is less than a twentieth of the one that is believed, in any direction."""
-        root = np.linalg.inv(np.linalg.cholesky(self.V[np.ix_(among, among)]))
-        scaled = root @ V[:, among][:, :, among] @ root.T
-        values, vectors = np.linalg.eigh((scaled + scaled.transpose(0, 2, 1)) / 2)
-        inverse = (vectors / np.maximum(values, FLOOR)[:, None, :]) @ vectors.transpose(0, 2, 1)
-        return np.asarray((score[:, among] @ root.T)[:, None, :] @ inverse @ root)[:, 0, :]
+    def limited(self, beta: Float) -> Float:
+        """The coefficients, once those that are swamped are kept small."""
+        return self._beside(self._small(beta), self.T) if self.swamped.any() else beta
 
-    def limited(self, beta: Float, V: Float, score: Float) -> Float:
-        """The coefficients of draws, once those that are swamped are kept small."""
-        loose = self.swamped
-        if not loose.any():
-            return beta
+    def _small(self, beta: Float) -> Float:
+        """No larger than a residual's standard deviation."""
         most = np.sqrt(max(self.square, 0.0) / max(self.layout.design.rows, 1.0))
-        kept = np.where(loose, np.clip(beta, -most, most), 0.0)
+        return np.clip(beta, -most, most)
+
+    def _beside(self, values: Float, score: Float) -> Float:
+        """V⁻¹T of the coefficients that are told, with given values of those that are swamped; one or many draws."""
+        loose = self.swamped
+        found = np.where(loose, values, 0.0)
         if not loose.all():
-            kept[:, ~loose] = self.solve(V, score - (V @ kept[:, :, None])[..., 0], ~loose)
-        return kept
+            left = (score - found @ self.V)[..., ~loose]
+            found[..., ~loose] = np.linalg.solve(self.V[np.ix_(~loose, ~loose)], left.T).T
+        return found
 
     @property
     def whole(self) -> Float:
         """The coefficients of the reported public columns, then of the private ones."""
         return np.concatenate([self.layout.told_inverse @ (self.cross - self.A @ self.beta), self.beta])
 
-    def again(self, noise: _Noise, moved: Float, V: Float) -> Float:
-        """The coefficients that noise drawn again would give; `moved` is by how much it moves W, and `V` by how much V."""
-        q, draws = len(self.beta), len(moved)
-        if self.layout.design.response is not None:
-            score, cross = self.T + moved[:, :q, q], self.cross + noise.A[:, :, q]
-        else:
-            score, cross = self.T + noise.T, np.broadcast_to(self.cross, (draws, len(self.cross)))
-        beta = np.zeros((draws, 0))
-        if q:
-            beta = self.limited(self.solve(self.V + V, score, np.ones(q, dtype=bool)), self.V + V, score)
-        explained = ((self.A + noise.A[:, :, :q]) @ beta[:, :, None])[..., 0]
-        public = (cross - explained) @ self.layout.told_inverse.T
-        return np.concatenate([public, beta], axis=1)
+    def scatter(self, noise: _Noise, prior: Prior, random: np.random.Generator) -> tuple[Float, Float]:
+        """The covariance by noise of all coefficients, to first order: V⁻¹(e − Fβ) with noise e on T and F on V; its kurtosis.
 
-    def result(self, again: Float) -> DirectEstimate:
+        What noise in A itself adds to the first order is taken off: at most two thirds, which is what it makes of a term that
+        is nothing but noise (of E′GE + A′GE + E′GA, with A = E, variances are 2 and 4).
+        """
+        q = len(self.beta)
+        score, moved = noise.T, prior.redraw(noise.moved[:, :q, :q], random)
+        again, public = np.zeros_like(noise.T), noise.public[:, :, :q]
+        cross: Float | float = 0.0
+        if self.layout.design.response is not None:
+            score, again, cross = noise.moved[:, :q, q], noise.twice[:, :q, q], noise.public[:, :, q]
+        told = self._shifted(score, moved, cross - public @ self.beta)
+        extra = self._shifted(again, prior.weigh(noise.twice[:, :q, :q]), 0.0)
+        whole, known = (np.atleast_2d(np.cov(part, rowvar=False)) for part in (told, extra))
+        values, vectors = np.linalg.eigh(whole)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        inverse = np.linalg.pinv(root)
+        shares, along = np.linalg.eigh(inverse @ known @ inverse.T)
+        root = root @ along * np.sqrt(1 - np.minimum(shares, TWO_THIRDS))
+        return np.asarray(root @ root.T), _excess(told)
+
+    def _shifted(self, score: Float, V: Float, public: Float | float) -> Float:
+        """By how much coefficients move with T and V; `public` is by how much those of public columns move by themselves."""
+        moved = score - (V @ self.beta[:, None])[..., 0]
+        beta = np.linalg.solve(self.V, moved.T).T
+        if self.swamped.any():
+            beta = self._beside(self._small(self.beta + beta) - self.beta, moved)
+        return np.concatenate([public - beta @ (self.layout.told_inverse @ self.A).T, beta], axis=1)
+
+    def result(self, scattered: Float, kurtosis: Float) -> DirectEstimate:
         """The estimate of the reported coefficients: those of terms, not of fixed effects."""
         layout, q = self.layout, len(self.beta)
         df = max(layout.design.rows - layout.inverse.rank - q, 1.0)
@@ -262,13 +294,10 @@ class _Solution:
         inverse = np.linalg.inv(self.V) if q else np.zeros((0, 0))
         GA, G = layout.told_inverse @ self.A, layout.told_inverse[:, layout.reported]
         sampling = np.block([[G + GA @ inverse @ GA.T, -GA @ inverse], [-inverse @ GA.T, inverse]]) * sigma2
-        # The farther of two quantiles: a few draws in which V is nearly singular say nothing about the others, and where V
-        # came out too large by noise, what it would give without lies on one side.
-        low, high = np.quantile(again, [0.025, 0.975], axis=0)
-        sd, raw = np.maximum(high - self.whole, self.whole - low) / 1.96, again.std(axis=0)
-        scattered = np.cov(again, rowvar=False) * np.outer(
-            *(2 * [np.divide(sd, raw, out=np.zeros_like(sd), where=raw > 0)])
-        )
+        variance = np.diag(sampling + scattered)
+        share = np.divide(np.diag(scattered), variance, out=np.zeros_like(variance), where=variance > 0)
+        tails = np.sqrt(1 + TAILS * kurtosis * share)
+        scattered = scattered * np.outer(tails, tails)
         covariance = sampling + scattered
         notes: tuple[str, ...] = ()
         if self.swamped.any():
@@ -281,6 +310,13 @@ class _Solution:
             covariance[none, :] = covariance[:, none] = np.nan
             notes = (*notes, "Not told: products with a group that no row has.")
         return _reported(layout, self.whole, covariance, scattered, float(np.sqrt(sigma2)), df, q, notes)
+
+
+def _excess(draws: Float) -> Float:
+    """The excess kurtosis of every column, between that of a normal variable and twice that of Laplace's."""
+    off, sd = draws - draws.mean(axis=0), draws.std(axis=0)
+    standard = np.divide(off, sd, out=np.zeros_like(off), where=sd > 1e-100)
+    return np.clip((standard**4).mean(axis=0) - 3, 0.0, 6.0)
 
 
 def _reported(

@@ -38,8 +38,8 @@ class Prior:
     weight: Float
 
     @classmethod
-    def of(cls, layout: Layout, sums: Mapping[str, Float], moved: Float) -> Prior:
-        """From how often labels occur, and from draws of the noise on V."""
+    def of(cls, layout: Layout, sums: Mapping[str, Float], moved: Float, twice: Float) -> Prior:
+        """From how often labels occur, and from draws of the noise on V; `twice` is what noise in A itself adds to them."""
         q = moved.shape[1]
         A, N, _ = (part[0] for part in layout.assemble(independent_sums(layout, sums)))
         centre = (N - A.T @ layout.inverse.times(A))[:q, :q]
@@ -48,6 +48,7 @@ class Prior:
         root = vectors * np.sqrt(values)
         found = cls((root @ root.T), root, np.ones((q, q)))
         noise = found.standard(moved).var(axis=0)
+        noise = np.maximum(noise - found.standard(twice).var(axis=0), noise / 3)
         return replace(found, weight=found.believed**2 / (found.believed**2 + noise))
 
     @property
@@ -79,7 +80,11 @@ class Prior:
         """By how much noise, and what is not known of V, move the V that is believed."""
         free = random.normal(0.0, 1.0, moved.shape) * self.believed * (1 - self.weight)
         free = np.triu(free) + np.triu(free, 1).transpose(0, 2, 1)
-        return np.asarray(self.root @ (self.weight * self.standard(moved) + free) @ self.root.T)
+        return self.weigh(moved) + np.asarray(self.root @ free @ self.root.T)
+
+    def weigh(self, moved: Float) -> Float:
+        """By how much something that moves the V that was measured moves the one that is believed."""
+        return np.asarray(self.root @ (self.weight * self.standard(moved)) @ self.root.T)
 
 
 def independent_sums(layout: Layout, sums: Mapping[str, Float]) -> dict[str, Float]:
