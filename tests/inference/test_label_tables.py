@@ -169,8 +169,8 @@ def test_weights_are_met_where_a_dense_solver_meets_them(seed):
         tables.append(LabelTable(("s",), rng.integers(0, size, rows), weight, np.zeros((size, 2)), noise, True, False))
     system = LabelSystem.of(tables, ("s",), SCHEMA)
     dense = np.zeros((rows, sum(sizes)))
-    for cell, weight in zip(system.cells, system.weights, strict=True):
-        dense[np.arange(rows), cell] += 1.0 if weight is None else weight
+    for table, start in zip(system.chosen, system.starts, strict=True):
+        dense[np.arange(rows), table.cell + start] += 1.0 if table.weight is None else table.weight
     spoiled = rng.normal(size=rows) * np.array([0, 0, 1])[seed % 3]
     met = dense @ rng.normal(size=sum(sizes)) + spoiled
     best = np.linalg.lstsq(dense / system.noise, met, rcond=1e-10)[0] / system.noise

@@ -316,7 +316,7 @@ def _excess(draws: Float) -> Float:
     """The excess kurtosis of every column, between that of a normal variable and twice that of Laplace's."""
     off, sd = draws - draws.mean(axis=0), draws.std(axis=0)
     standard = np.divide(off, sd, out=np.zeros_like(off), where=sd > 1e-100)
-    return np.clip((standard**4).mean(axis=0) - 3, 0.0, 6.0)
+    return np.asarray(np.clip((standard**4).mean(axis=0) - 3, 0.0, 6.0))
 
 
 def _reported(

@@ -43,7 +43,7 @@ explain, and the size of an effect against a residual's."""
 AT_MOST = 0.3
 """How much of a label's variance public columns explain where an estimate is rehearsed."""
 
-REHEARSALS, REDRAWS = 7, 200
+REHEARSALS, REDRAWS = 7, 100
 """How often an estimate is rehearsed, and draws of the noise in each."""
 
 ALIKE = 0.01
@@ -112,6 +112,10 @@ class Forecast:
         moved = variances @ self.first + variances**2 @ self.second
         return np.asarray(variances @ self.score + self.effect**2 * moved)
 
+    def slope(self, variances: Float) -> Float:
+        """How it grows with each of them: tables × coefficients."""
+        return np.asarray(self.score + self.effect**2 * (self.first + 2 * variances[:, None] * self.second))
+
     def rehearse(self, sds: Mapping[str, float], laplace: bool) -> tuple[Float, NDArray[np.bool_]]:
         """The standard error by noise that each coefficient will be told with, and which will say nothing."""
         linear = np.sqrt(self.noise(sds))
@@ -168,15 +172,25 @@ def split(forecasts: Sequence[Forecast], purchases: Sequence[Purchase], budget: 
     bought = {key: i for i, one in enumerate(purchases) for key in one.keys}
     at = [[bought[key] for key in f.keys] for f in forecasts]
 
-    def loss(logs: Float) -> float:
-        variances = (scales / _shares(logs) ** power) ** 2
-        noise = [f.added(variances[i]) for f, i in zip(forecasts, at, strict=True)]
-        return float(sum(np.log1p(n / w) @ f.importance for f, n, w in zip(forecasts, noise, wanted, strict=True)))
+    def loss(logs: Float) -> tuple[float, Float]:
+        """What is added, and its gradient."""
+        shares = _shares(logs)
+        variances = (scales / shares**power) ** 2
+        whole, slope = 0.0, np.zeros(len(shares))
+        for f, i, own in zip(forecasts, at, wanted, strict=True):
+            noise = f.added(variances[i])
+            whole += float(np.log1p(noise / own) @ f.importance)
+            np.add.at(slope, i, f.slope(variances[i]) @ (f.importance / (own + noise)))
+        slope *= -2 * power * variances / shares
+        free = shares - LEAST / (1 + LEAST * len(shares))
+        return whole, free * slope - free * (free @ slope) * (1 + LEAST * len(shares))
 
     start = np.log([_cells(one.table) ** (1 / 3) for one in purchases])
     logs = start
     if len(purchases) > 1:
-        logs = scipy.optimize.minimize(loss, start - start.mean(), method="L-BFGS-B", options={"maxiter": 40}).x
+        logs = scipy.optimize.minimize(
+            loss, start - start.mean(), method="L-BFGS-B", jac=True, options={"maxiter": 40}
+        ).x
     weights = [Fraction(int(1e6 * share) + 1) for share in _shares(logs)]
     return Split(tuple(purchases), tuple(budget.split(weights)), max_rows)
 

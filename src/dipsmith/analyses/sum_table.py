@@ -54,7 +54,7 @@ class SumTable:
     def by(self, name: str, labels: tuple[str, ...], label_cells: int) -> SumTable:
         """The same groups and weights by other labels."""
         other = replace(self, name=name, labels=labels, label_cells=label_cells)
-        shared = ("public_key", "unit", "steps", "numbered_steps", "heaviest", "_has_uncounted")
+        shared = ("public_key", "unit", "steps", "rounded_weight", "numbered_steps", "heaviest", "_has_uncounted")
         vars(other).update({key: getattr(self, key) for key in shared})
         return other
 
@@ -111,7 +111,7 @@ class SumTable:
         inside = np.where(self.groups >= 0, self.weight, 0.0) if self._has_uncounted else self.weight
         return np.rint(inside / self.unit).astype(np.int16)
 
-    @property
+    @cached_property
     def rounded_weight(self) -> Float | None:
         """The weight of every row as it is bought, in its own unit."""
         return None if self.weight is None else np.asarray(self.steps * self.unit, np.float64)

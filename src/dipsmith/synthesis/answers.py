@@ -231,6 +231,7 @@ def _from_labels(release: Release, asked: str, family: str, references: Referenc
     reference = tuple((n, str(level)) for n, level in references.items())
     planned = PlannedAnalysis(asked, model=cast("Model", family), reference=reference)
     tables = release.label_tables
+    assert tables.public is not None
     found = []
     for part in Agenda.of([planned], release.schema, tables.public, tables.often).all_parts:
         model = "logistic" if is_logistic(part.layout) else "least squares"

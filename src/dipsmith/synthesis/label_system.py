@@ -13,10 +13,12 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from dipsmith.analyses.design import Float, Ints
+from dipsmith.analyses.public_columns import pieces
 from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Schema
 from dipsmith.synthesis.label_table import LabelTable
@@ -38,7 +40,7 @@ EXACT = 1e-6
 class RowWeights:
     """Weights of the rows, each in one group; rows of group −1 count nowhere."""
 
-    groups: Ints
+    groups: NDArray[np.signedinteger]
     size: int
     weight: Float | None
 
@@ -46,10 +48,19 @@ class RowWeights:
         """Those of some rows."""
         return RowWeights(self.groups[rows], self.size, None if self.weight is None else self.weight[rows])
 
-    def along(self, direction: Float) -> Float:
-        """Of all rows, groups added up by a direction."""
-        found = np.append(direction, 0.0)[self.groups]
-        return found if self.weight is None else found * self.weight
+    @property
+    def heaviest(self) -> float:
+        """The largest weight."""
+        return (
+            1.0
+            if self.weight is None
+            else max(float(self.weight.max(initial=0.0)), -float(self.weight.min(initial=0.0)))
+        )
+
+    def along(self, direction: Float, rows: Ints | slice) -> Float:
+        """Of some rows, groups added up by a direction."""
+        found: Float = np.append(direction, 0.0)[self.groups[rows]]
+        return found if self.weight is None else found * self.weight[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +69,10 @@ class LabelSystem:
 
     labels: tuple[str, ...]
     tables: tuple[int, ...]
-    cells: tuple[Ints, ...]
-    weights: tuple[Float | None, ...]
+    chosen: tuple[LabelTable, ...]
+    starts: tuple[int, ...]
+    """Where the cells of each begin; those of the largest are the last."""
     noise: Float
-    start: int
 
     @classmethod
     def of(cls, tables: Sequence[LabelTable], labels: tuple[str, ...], schema: Schema) -> LabelSystem:
@@ -71,61 +82,63 @@ class LabelSystem:
         )
         ends = np.cumsum([len(tables[i].values) for i in having])
         used = tuple(i for i, end in zip(having, ends, strict=True) if end <= MOST_CELLS)
-        chosen, starts = [tables[i] for i in used], [0, *ends]
+        chosen, starts = tuple(tables[i] for i in used), (0, *ends.tolist())
         many = prod(schema[n].size for n in labels)
         variance = np.concatenate([np.zeros(0), *(t.noise_of(many) for t in chosen)])
         size = np.sqrt(np.maximum(variance, 1e-12 * (float(variance.max(initial=0.0)) or 1.0)))
-        cells = tuple(t.cell + start for t, start in zip(chosen, starts, strict=False))
-        start = starts[max(len(used) - 1, 0)]  # of the largest
-        return cls(labels, used, cells, tuple(t.weight for t in chosen), size, int(start))
+        return cls(labels, used, chosen, starts[: len(used)], size)
 
     def solve(self, asked: Mapping[str, RowWeights]) -> dict[str, SolvedWeights] | None:
         """The functions of cells that add up to weights, with the least noise; None where there are none for some."""
         if not self.tables:
             return None
-        random, target, directions = generator(0), np.zeros(len(self.cells[0])), []
+        random, directions = generator(0), []
         for one in asked.values():
             direction = random.normal(size=one.size)  # what is met in a direction chosen by chance is met in all
-            along = one.along(direction)
-            most = float(np.abs(along).max(initial=0.0)) or 1.0
-            directions.append(direction / most)
-            target += along / most
+            directions.append(direction / (float(np.abs(direction).max(initial=0.0)) * one.heaviest or 1.0))
         for all_rows in (False, True):
             equations = self.every_row if all_rows else self.few_rows
             found = equations.least_noise(list(asked.values()))
-            missed = np.abs(self._on_rows(found @ np.concatenate(directions)) - target) > EXACT
-            if not missed.any():
+            along = found @ np.concatenate(directions)
+            if all(self._is_met(along, asked, directions, here) for here in pieces(self.rows)):
                 ends = np.cumsum([one.size for one in asked.values()])[:-1]
                 parts = np.split(found, ends, axis=1)
                 return {k: SolvedWeights(self.labels, self.tables, f) for k, f in zip(asked, parts, strict=True)}
-            if missed[equations.rows].any():
+            if not self._is_met(along, asked, directions, equations.rows):
                 break
         return None
 
-    def _on_rows(self, functions: Float) -> Float:
-        """What functions of cells add up to on every row."""
-        found = np.zeros(len(self.cells[0]))
-        for cell, weight in zip(self.cells, self.weights, strict=True):
-            found += functions[cell] if weight is None else functions[cell] * weight
-        return found
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.chosen[0].cell)
+
+    def _is_met(
+        self, functions: Float, asked: Mapping[str, RowWeights], directions: Sequence[Float], rows: Ints | slice
+    ) -> bool:
+        """Whether functions of cells add up to what is asked along some directions, on some rows."""
+        off = -sum(one.along(direction, rows) for one, direction in zip(asked.values(), directions, strict=True))
+        for table, start in zip(self.chosen, self.starts, strict=True):
+            told = functions[start : start + len(table.values)][table.cell[rows]]
+            off += told if table.weight is None else told * table.weight[rows]
+        return float(np.abs(off).max(initial=0.0)) <= EXACT
 
     @cached_property
     def few_rows(self) -> _Equations:
         """Rows that show every cell, and some by chance."""
-        first = np.full(len(self.noise), -1)
-        for cell in self.cells:
-            first[cell] = np.arange(len(cell))
-        some = generator(0).integers(0, len(self.cells[0]), FEW * len(self.noise))
-        return self._equations(np.unique(np.concatenate([first[first >= 0], some])))
+        shown = np.concatenate([t.shown for t in self.chosen])
+        some = generator(0).integers(0, self.rows, FEW * len(self.noise))
+        return self._equations(np.unique(np.concatenate([shown[shown >= 0], some])))
 
     @cached_property
     def every_row(self) -> _Equations:
         """Every row."""
-        return self._equations(np.arange(len(self.cells[0])))
+        return self._equations(np.arange(self.rows))
 
     def _equations(self, rows: Ints) -> _Equations:
-        heavy = np.stack([np.ones(len(rows)) if w is None else w[rows] for w in self.weights])
-        return _Equations(rows, np.stack([cell[rows] for cell in self.cells]), heavy, self.noise, self.start)
+        heavy = np.stack([np.ones(len(rows)) if t.weight is None else t.weight[rows] for t in self.chosen])
+        cells = [t.cell[rows].astype(np.int64) + start for t, start in zip(self.chosen, self.starts, strict=True)]
+        return _Equations(rows, np.stack(cells), heavy, self.noise, self.starts[-1])
 
 
 @dataclass(frozen=True, eq=False)

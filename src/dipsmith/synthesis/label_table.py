@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dipsmith.analyses.design import Float, Ints
+from dipsmith.analyses.public_columns import pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,12 +21,28 @@ class LabelTable:
     """
 
     labels: tuple[str, ...]
-    cell: Ints
+    cell: NDArray[np.signedinteger]
     weight: Float | None
     values: Float
     noise: Float
     laplace: bool
     single: bool
+
+    @cached_property
+    def shown(self) -> Ints:
+        """A row that shows each cell; −1 where none does."""
+        found = np.full(len(self.values), -1)
+        for here in pieces(len(self.cell)):
+            found[self.cell[here]] = np.arange(here.start, here.stop)
+        return found
+
+    def totals(self, often: Ints) -> Float:
+        """The public weight of every cell."""
+        found = np.zeros(len(self.values))
+        for here in pieces(len(self.cell)):
+            heavy = often[here] if self.weight is None else often[here] * self.weight[here]
+            found += np.bincount(self.cell[here], weights=heavy, minlength=len(found))
+        return found
 
     @cached_property
     def _free(self) -> Float:

@@ -30,15 +30,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dipsmith.analyses.design import Float, Ints
 from dipsmith.analyses.measure import Agenda
 from dipsmith.analyses.purchase import Purchase
 from dipsmith.analyses.sums import Layout
-from dipsmith.codec.encode import Encoder
 from dipsmith.errors import UsageError
 from dipsmith.estimation.measured_table import MeasuredTable
-from dipsmith.schema import Schema
+from dipsmith.schema import Codes, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.synthesis.canonical import PublicRows
 from dipsmith.synthesis.label_system import LabelSystem, RowWeights, SolvedWeights
@@ -56,10 +56,10 @@ class LabelTables:
     """All noisy label tables over the distinct public rows that count, each `often`: those at `held` of all."""
 
     schema: Schema
-    public: pa.Table
     often: Ints
-    held: Ints
+    held: Ints | slice
     tables: tuple[LabelTable, ...]
+    public: pa.Table | None = None
 
     @classmethod
     def of(cls, release: Release) -> LabelTables:
@@ -73,24 +73,24 @@ class LabelTables:
         planned = [PlannedAnalysis.of(a) for a in release.card.analyses]
         with suppress(UsageError):  # formulas of columns that were not released
             purchases = Agenda.of(planned, schema, public, often).purchases
-        return cls.read(schema, public, often, release.measurements, purchases)
+        names = told_columns(schema, release.measurements, public.column_names)
+        found = cls.read(schema, rows.codes(schema, names, first), often, release.measurements, purchases)
+        return replace(found, public=public)
 
     @classmethod
     def read(
         cls,
         schema: Schema,
-        public: pa.Table,
+        codes: Codes,
         often: Ints,
         measured: Sequence[MeasuredTable],
         purchases: Sequence[Purchase],
     ) -> LabelTables:
         """Of measured tables, beside the distinct public rows that count; `purchases` tell what weighted sums are of."""
-        held = np.flatnonzero(often)
-        public, often = public.take(pa.array(held)) if len(held) < len(often) else public, often[held]
-        codes, _ = Encoder(schema, public.column_names).encode(public)
-        reader = _Reader(schema, {n: codes[n].astype(np.int64) for n in public.column_names}, often)
+        held = slice(None) if often.all() else np.flatnonzero(often)
+        reader = _Reader(schema, {n: codes[n][held] for n in codes.names}, often[held])
         found = [*reader.crossed(measured), *reader.margins(measured), *reader.bought(measured, purchases, held)]
-        return cls(schema, public, often, held, tuple(found))
+        return cls(schema, often[held], held, tuple(found))
 
     def sums(self, layout: Layout) -> DeterminedSums | None:
         """The sums that a regression needs; None where some are not determined."""
@@ -116,7 +116,7 @@ class LabelTables:
         return self._determined({"": (labels, np.zeros(len(self.often), np.int64), 1, None)})
 
     def _determined(
-        self, wanted: Mapping[str, tuple[tuple[str, ...], Ints, int, Float | None]]
+        self, wanted: Mapping[str, tuple[tuple[str, ...], NDArray[np.signedinteger], int, Float | None]]
     ) -> DeterminedSums | None:
         asked: dict[tuple[str, ...], dict[str, RowWeights]] = defaultdict(dict)
         for key, (labels, groups, size, weight) in wanted.items():
@@ -134,6 +134,12 @@ class LabelTables:
     @cached_property
     def _systems(self) -> dict[tuple[str, ...], LabelSystem]:
         return {}
+
+
+def told_columns(schema: Schema, measured: Sequence[MeasuredTable], public: Sequence[str]) -> list[str]:
+    """The public columns that measured tables are of."""
+    named = {n for t in measured for n in (*t.attributes, *dict(t.within))}
+    return [n for n in public if n in named and n in schema]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +194,7 @@ class _Reader:
     """Reads measured tables against the codes of the distinct public rows."""
 
     schema: Schema
-    codes: dict[str, Ints]
+    codes: dict[str, NDArray[np.integer]]
     often: Ints
 
     def crossed(self, measured: Sequence[MeasuredTable]) -> Iterator[LabelTable]:
@@ -221,18 +227,22 @@ class _Reader:
         first = tables[0]
         labels = tuple(n for n in first.attributes if self.schema[n].role == "private")
         public = first.attributes[: len(first.attributes) - len(labels)]
-        own = np.zeros(len(self.often), np.int64)
-        for name in public:
-            own = own * self.schema[name].size + self.codes[name]
         groups = first.size // first.in_group
-        cell = np.full(len(own), -1, np.int64)
-        for i, table in enumerate(tables):
-            inside = np.ones(len(own), dtype=bool)
-            for name, label in table.within:
-                inside &= self.codes[name] == self.schema[name].labels.index(label)
-            cell[inside] = i * groups + own[inside]
-        if (cell < 0).any():
-            return None
+        small = np.int32 if groups * len(tables) < 1 << 31 else np.int64
+        own: NDArray[np.signedinteger] = np.zeros(len(self.often), small)
+        for name in public:
+            np.multiply(own, self.schema[name].size, out=own)
+            np.add(own, self.codes[name], out=own, casting="same_kind")
+        cell = own
+        if parts:
+            cell = np.full_like(own, -1)
+            for i, table in enumerate(tables):
+                inside = np.ones(len(own), dtype=bool)
+                for name, label in table.within:
+                    inside &= self.codes[name] == self.schema[name].labels.index(label)
+                cell[inside] = i * groups + own[inside]
+            if (cell < 0).any():
+                return None
         values = np.concatenate([t.array.reshape(groups, -1) for t in tables]).astype(np.float64)
         noise = np.concatenate([(t.carries_noise * t.variance).reshape(groups, -1) for t in tables])
         totals = [np.zeros(groups) if t.totals is None else t.totals for t in tables]
@@ -248,13 +258,13 @@ class _Reader:
                 continue
             values = table.array.astype(np.float64).sum(axis=0, keepdims=True)
             noise = (table.carries_noise * table.variance).astype(np.float64).sum(axis=0, keepdims=True)
-            cell = np.zeros(len(self.often), np.int64)
+            cell = np.zeros(len(self.often), np.int8)
             made = self._made(labels, cell, None, values, noise, table.totals.sum(keepdims=True), table)
             if made is not None:
                 yield replace(made, laplace=False)
 
     def bought(
-        self, measured: Sequence[MeasuredTable], purchases: Sequence[Purchase], held: Ints
+        self, measured: Sequence[MeasuredTable], purchases: Sequence[Purchase], held: Ints | slice
     ) -> Iterator[LabelTable]:
         """The sums of planned analyses, of whose groups and weights the formulas tell."""
         sums = [t for t in measured if t.kind == "weighted sums"]
@@ -262,7 +272,9 @@ class _Reader:
             bought, groups = one.table, one.table.size + 1
             if table.shape != (groups, bought.label_cells) or table.attributes != bought.labels or table.totals is None:
                 continue
-            cell = np.where(bought.groups < 0, bought.size, bought.groups)[held]
+            cell = bought.groups[held]
+            if cell.min(initial=0) < 0:
+                cell = np.where(cell < 0, bought.size, cell.astype(np.int64))
             unit, weight = bought.unit, None if bought.rounded_weight is None else bought.rounded_weight[held]
             values = table.array.astype(np.float64) * unit
             noise = (table.carries_noise * table.variance).astype(np.float64) * unit**2
@@ -275,7 +287,7 @@ class _Reader:
     def _made(
         self,
         labels: tuple[str, ...],
-        cell: Ints,
+        cell: NDArray[np.signedinteger],
         weight: Float | None,
         values: Float,
         noise: Float,
@@ -283,9 +295,9 @@ class _Reader:
         table: MeasuredTable,
     ) -> LabelTable | None:
         """A table, if its public totals are those of the released rows."""
-        heavy = self.often.astype(np.float64) * (1.0 if weight is None else weight)
-        own = np.bincount(cell, weights=heavy, minlength=len(values))
-        if not np.abs(own - totals).max(initial=0.0) <= 1e-6 * max(1.0, float(np.abs(totals).max(initial=0.0))):
-            return None
         law = table.law != "discrete Gaussian"
-        return LabelTable(labels, cell, weight, values, noise, law, table.single).agreeing(totals.astype(np.float64))
+        made = LabelTable(labels, cell, weight, values, noise, law, table.single)
+        most = 1e-6 * max(1.0, float(np.abs(totals).max(initial=0.0)))
+        if not np.abs(made.totals(self.often) - totals).max(initial=0.0) <= most:
+            return None
+        return made.agreeing(totals.astype(np.float64))

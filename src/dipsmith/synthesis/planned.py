@@ -35,7 +35,7 @@ from dipsmith.sources.handed_over import HandedOver
 from dipsmith.synthesis.canonical import PublicRows
 from dipsmith.synthesis.careers import Careers, read_careers, row_law
 from dipsmith.synthesis.fitted import FittedModel, drawn_table
-from dipsmith.synthesis.label_tables import LabelTables
+from dipsmith.synthesis.label_tables import LabelTables, told_columns
 from dipsmith.synthesis.order import Order
 
 MOST_LISTED = 2000
@@ -164,8 +164,9 @@ class PlannedSums:
         agenda, reading = self.prepared.agenda, self.prepared.reading
         known: tuple[KnownSums, ...] = agenda.by_part(self.sums)
         if measured:
-            public = reading.public.short_table(reading.first)
-            tables = LabelTables.read(agenda.schema, public, self.prepared.often, measured, agenda.purchases)
+            names = told_columns(agenda.schema, measured, reading.public.names)
+            codes = reading.public.codes(agenda.schema, names, reading.first)
+            tables = LabelTables.read(agenda.schema, codes, self.prepared.often, measured, agenda.purchases)
             known = tuple(tables.pooled(p.layout) or own for p, own in zip(agenda.all_parts, known, strict=True))
         return Calibration(self.prepared, known, agenda.results(known))
 
