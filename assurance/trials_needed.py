@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dipsmith.audit.attackers import expected_ratios
-from dipsmith.audit.bound import CERTAINTY, Guesses, choose_threshold, guesses, unlucky
+from dipsmith.audit.bound import CERTAINTY, Guesses, choose_threshold, guesses, pessimistic_rates
 from dipsmith.audit.trial import LEAST_TRIALS, MOST_REHEARSED, REHEARSED, _run, attacked_labels
 from dipsmith.audit.worlds import TwinRows, worst_worlds
 from dipsmith.methods.method import Method
@@ -32,7 +32,7 @@ def trials_needed(method: Method, relation: str, *, epsilon: float | str, most: 
         counted = trials - min(round(REHEARSED * trials), MOST_REHEARSED)
         found = guesses(choose_threshold(first, second, counted, CERTAINTY), first, second)
         hits, alarms = (np.array([n * counted / len(first)]) for n in (found.hits, found.alarms))
-        fewer, more = unlucky(hits, alarms, counted, 1.5)
+        fewer, more = pessimistic_rates(hits, alarms, counted, 1.5)
         if Guesses(int(fewer[0]), int(np.ceil(more[0])), (counted, counted)).epsilon(CERTAINTY) > float(budget.exact):
             return trials
         trials += trials // 2

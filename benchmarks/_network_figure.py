@@ -14,7 +14,7 @@ def draw(results: str, path: str, methods: tuple[str, ...]) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, SOFT, themed
+    from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, SOFT, apply_theme
 
     lines = [json.loads(text) for text in Path(results).read_text("utf-8").splitlines()]
     lines = [line for line in lines if line.get("tvd")]
@@ -58,4 +58,4 @@ def draw(results: str, path: str, methods: tuple[str, ...]) -> None:
             axis.set_title(f"{'two' if k == 1 else 'three'}-way tables")
             axis.set_ylabel("mean total-variation distance")
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
-        Path(path).write_text(themed(Path(path).read_text("utf-8")), "utf-8")
+        Path(path).write_text(apply_theme(Path(path).read_text("utf-8")), "utf-8")

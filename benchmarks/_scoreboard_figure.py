@@ -17,7 +17,7 @@ def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, ep
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from dipsmith.report.canvas import COLOURS, INK, MARKS, SOFT, themed
+    from dipsmith.report.canvas import COLOURS, INK, MARKS, SOFT, apply_theme
 
     ended = {key: line for key, line in found.items() if key[3] == epsilon and "tvd2" in line}
     tables = list(dict.fromkeys(key[0] for key in ended))
@@ -55,4 +55,4 @@ def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, ep
             axis.set_xlabel("CPU seconds (logarithmic)")
         panels[0].set_ylabel(f"TVD of pairs, ε = {epsilon}")
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
-        Path(path).write_text(themed(Path(path).read_text("utf-8")), "utf-8")
+        Path(path).write_text(apply_theme(Path(path).read_text("utf-8")), "utf-8")

@@ -13,7 +13,7 @@ from dipsmith.analyses.bin_doubt import BinnedNumber, ColumnDoubt, binned_number
 from dipsmith.analyses.pairs import estimate_from_tables
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import NotCarried, UncheckedSupport, UsageError
-from dipsmith.planning.smears import smears
+from dipsmith.planning.smears import bin_warnings
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.regression.formula import RegressionFormula
@@ -255,6 +255,6 @@ def test_many_rows_in_an_open_end_bin_refuse_whatever_they_would_move():
 
 
 def test_a_plan_names_the_columns_whose_bounds_are_open_once():
-    (note,) = smears(schema({"minimum": 0, "maximum": 60, "open": "high"}, {**AGES, "open": "both"}))
+    (note,) = bin_warnings(schema({"minimum": 0, "maximum": 60, "open": "high"}, {**AGES, "open": "both"}))
     assert note.startswith("the bounds of y, x are open: regressions of their raw numbers are answered only where")
-    assert not smears(schema(SINGLE, AGES))
+    assert not bin_warnings(schema(SINGLE, AGES))

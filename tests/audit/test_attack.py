@@ -21,8 +21,8 @@ from dipsmith.audit.bound import (
     Guesses,
     Threshold,
     choose_threshold,
+    guess_held_out,
     guesses,
-    held_out,
     lower,
     upper,
 )
@@ -67,7 +67,7 @@ def test_the_bound_holds_for_the_optimal_attacker_on_randomised_response():
 def test_thresholds_are_chosen_on_other_trials_than_are_counted():
     """Scores that tell nothing: a threshold fitted to the counted trials would find something."""
     rng = np.random.default_rng(2)
-    certain = [held_out(rng.normal(size=300), rng.normal(size=300)).epsilon(CERTAINTY) for _ in range(50)]
+    certain = [guess_held_out(rng.normal(size=300), rng.normal(size=300)).epsilon(CERTAINTY) for _ in range(50)]
     assert max(certain) == 0
 
 
@@ -105,7 +105,7 @@ def test_the_discriminant_finds_what_differs():
     first, second = rng.normal(size=(400, 5)), rng.normal(size=(400, 5))
     second[:, 2] += 3
     a, b = linear_scores(first, second, (200, 200))
-    assert held_out(a, b).epsilon() > 1.5
+    assert guess_held_out(a, b).epsilon() > 1.5
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace", "label"])

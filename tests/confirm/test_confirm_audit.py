@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from confirm_tables import schema_of, table_of
 
-from dipsmith.audit.bound import CERTAINTY, Guesses, held_out
+from dipsmith.audit.bound import CERTAINTY, Guesses, guess_held_out
 from dipsmith.audit.observation import Observation
 from dipsmith.confirm.answer import verify_answer
 from dipsmith.confirm.confirm import answer_of, approve, prepare
@@ -92,7 +92,7 @@ def test_two_worlds_are_told_apart_no_better_than_claimed(relation, trials):
         rows = BatchRows(source(world(relation, present)), schema_of(relation), b"k" * 32)
         curator = Curator(rows, PureDP(epsilon * trials), stream=Stream.for_testing(int(present)), journal=Rehearsal())
         scores.append(np.array([curator.ask(poll, PureDP(epsilon)).values[0] for _ in range(trials)], float))
-    found = held_out(scores[0], scores[1])
+    found = guess_held_out(scores[0], scores[1])
     assert found.epsilon(CERTAINTY) <= epsilon
     assert found.epsilon() >= 0.8 * optimal(relation, 2, epsilon, round(0.6 * trials))
 

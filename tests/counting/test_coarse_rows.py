@@ -7,7 +7,7 @@ import pytest
 
 from dipsmith.counting.count import HeldRows
 from dipsmith.counting.pushed import PushedRows
-from dipsmith.counting.tally import fused, merged_keys
+from dipsmith.counting.tally import fuse, merged_keys
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.schema.places import PlaceTable
 
@@ -48,7 +48,7 @@ class Grouped:
     def grouped(self, sets, fixed, view):
         assert not fixed
         rows = self.codes.take(self.codes.lawful()) if view == "lawful" else self.codes
-        return [merged_keys(fused(rows, names), np.ones(len(rows), dtype=np.int64)) for names in sets]
+        return [merged_keys(fuse(rows, names), np.ones(len(rows), dtype=np.int64)) for names in sets]
 
 
 @pytest.mark.parametrize("held", [HeldRows(people()), PushedRows(Grouped(people()))], ids=["batches", "engine"])

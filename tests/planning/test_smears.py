@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 import dipsmith as ds
 from dipsmith.cli.main import app
-from dipsmith.planning.smears import smears
+from dipsmith.planning.smears import bin_warnings
 from dipsmith.synthesis.invented_rows import invent_rows
 
 
@@ -36,7 +36,7 @@ def money(**keys):
     ],
 )
 def test_a_plan_says_what_bins_do(keys, said):
-    found = smears(money(**keys))
+    found = bin_warnings(money(**keys))
     assert len(found) == len(said)
     assert all(words in text and "'gain'" in text for words, text in zip(said, found, strict=True))
     plan = ds.plan(money(**keys), "mst", ds.PureDP(1), rows=1000)

@@ -16,7 +16,7 @@ from dipsmith.privacy.calibration import noise_for
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema import Marginal
 from dipsmith.synthesis.card import Card
-from dipsmith.synthesis.known_rows import contradiction, farthest
+from dipsmith.synthesis.known_rows import contradiction, noise_reach
 
 PEOPLE = 3000
 
@@ -83,7 +83,7 @@ def test_false_alarms_are_as_rare_as_stated(budget, cells):
     declared = schema()
     law, rare = noise_for("add-remove", 1, budget), 1e-6
     table = Measurement(Marginal(declared, ()), np.zeros(cells, np.int64), law.variance, budget, law.name)
-    allowed = farthest(table, rare)
+    allowed = noise_reach(table, rare)
     reach = 4 * ceil(allowed) + 4
     pmf = law.pmf(np.arange(-reach, reach + 1))
     size = 1 << int(np.ceil(np.log2(cells * len(pmf) + 1)))

@@ -8,7 +8,7 @@ from dipsmith.schema import Codes
 from dipsmith.utility.columns import histograms, pair_histograms
 from dipsmith.utility.crosstabs import Crosstabs
 from dipsmith.utility.pair import Pair
-from dipsmith.utility.panels import OTHERS, bar_columns, joint_bars, p_slopes, told_apart
+from dipsmith.utility.panels import OTHERS, bar_columns, joint_bars, longest_lists, p_slopes
 
 
 def sides(schema, n=6000, moved=0.3, seed=0):
@@ -93,7 +93,7 @@ def test_points_of_the_two_longest_lists_are_told_apart(small):
     one, other = sides(schema)
     other = Codes.of(schema, {"x2": other["x2"], **{n: one[n] for n in ("x0", "x1", "x3")}}, len(one))
     tables = Crosstabs(Pair.of(one, other, schema.public))
-    assert told_apart(tables.pair) == ("x0", "x1")
+    assert longest_lists(tables.pair) == ("x0", "x1")
     found = p_slopes(tables)
     parts = found.by_group()
     assert [name for name, _ in parts] == ["x0", "x1", OTHERS]

@@ -15,7 +15,7 @@ from dipsmith.errors import SourceError, UsageError
 from dipsmith.report.content import Section
 from dipsmith.report.sections import frame, section
 from dipsmith.report.sections import page as whole_page
-from dipsmith.utility.comparison import comparison_page, glance, how
+from dipsmith.utility.comparison import comparison_page, glance_table, how_section
 from dipsmith.utility.regression import Regression
 from dipsmith.utility.regression import analyses as analyses_chapter
 
@@ -435,9 +435,9 @@ def test_sections_are_as_they_were(whole, snapshot, name):
         made = chapter(whole, heading[name])
     else:
         made = {
-            "glance": lambda: Section("At a glance", (glance(whole),)),
+            "glance": lambda: Section("At a glance", (glance_table(whole),)),
             "analyses": lambda: analyses_chapter(whole.regressions, whole.findings),
-            "method": lambda: how(whole),
+            "method": lambda: how_section(whole),
         }[name]()
     text = section(made, sortable=True)
     if name == "disclosure":  # what boosted trees guess depends on the version of scikit-learn

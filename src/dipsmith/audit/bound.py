@@ -85,7 +85,7 @@ def choose_threshold(first: Floats, second: Floats, trials: int, confidence: flo
         own_sorted, other_sorted = np.sort(own), np.sort(other)
         above = np.float64(trials) * (1 - np.searchsorted(own_sorted, values, side="right") / len(own))
         wrong = np.float64(trials) * (1 - np.searchsorted(other_sorted, values, side="right") / len(other))
-        hits, alarms = unlucky(above, wrong, trials, 1.0)
+        hits, alarms = pessimistic_rates(above, wrong, trials, 1.0)
         least = np.where(hits > 0, beta.ppf(doubt, np.maximum(hits, 1e-9), trials - hits + 1), 1e-300)
         most = beta.ppf(1 - doubt, alarms + 1, trials - alarms)
         bounds = np.log(np.maximum(least, 1e-300) / most)
@@ -96,10 +96,10 @@ def choose_threshold(first: Floats, second: Floats, trials: int, confidence: flo
     return chosen
 
 
-def unlucky(hits: Floats, alarms: Floats, trials: int, deviations: float) -> tuple[Floats, Floats]:
+def pessimistic_rates(hits: Floats, alarms: Floats, trials: int, deviations: float) -> tuple[Floats, Floats]:
     """Fewer hits and more alarms than expected, by half a trial and some standard deviations.
 
-    >>> fewer, more = unlucky(np.array([100.0]), np.array([0.0]), 1000, 1.0)
+    >>> fewer, more = pessimistic_rates(np.array([100.0]), np.array([0.0]), 1000, 1.0)
     >>> round(float(fewer[0]), 1), round(float(more[0]), 1)
     (90.0, 1.2)
     """
@@ -117,7 +117,7 @@ def guesses(threshold: Threshold, first: Floats, second: Floats) -> Guesses:
     return Guesses(int(hits.sum()), int(alarms.sum()), (len(second), len(first)))
 
 
-def held_out(first: Floats, second: Floats, confidence: float = CONFIDENCE) -> Guesses:
+def guess_held_out(first: Floats, second: Floats, confidence: float = CONFIDENCE) -> Guesses:
     """Choose the threshold on a part of the scores of both worlds, count on the rest."""
     one, other = (round(TRAINING * len(scores)) for scores in (first, second))
     threshold = choose_threshold(first[:one], second[:other], len(first) - one, confidence)

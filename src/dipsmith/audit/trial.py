@@ -20,7 +20,7 @@ from dipsmith.audit.attackers import (
     linear_scores,
     optimal_ratios,
 )
-from dipsmith.audit.bound import CERTAINTY, CONFIDENCE, TRAINING, Guesses, choose_threshold, guesses, held_out
+from dipsmith.audit.bound import CERTAINTY, CONFIDENCE, TRAINING, Guesses, choose_threshold, guess_held_out, guesses
 from dipsmith.audit.observation import Observation
 from dipsmith.audit.worlds import TARGETS, TwinRows, worst_worlds
 from dipsmith.errors import UnsupportedError, UsageError
@@ -164,7 +164,7 @@ def audit(
     if black_box:
         training = round(TRAINING * trials)
         scores = linear_scores(np.array(counts[0]), np.array(counts[1]), (training, training))
-        black, strict_black = held_out(*scores), held_out(*scores, CERTAINTY)
+        black, strict_black = guess_held_out(*scores), guess_held_out(*scores, CERTAINTY)
     return Finding(
         method=method.name,
         relation=relation,

@@ -284,7 +284,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Check a schema; with --source, show exact counts of what it would reject (confidential, logged)."""
-    from dipsmith.planning.smears import smears
+    from dipsmith.planning.smears import bin_warnings
     from dipsmith.schema import Schema
     from dipsmith.schema.show import describe
     from dipsmith.synthesis.invented_rows import invent_rows
@@ -322,7 +322,7 @@ def check(
             facts["CONFIDENTIAL"] |= household_conformity(found, people, declared)
     invented = invent_rows(declared)
     facts["invented_rows"] = [{name: str(value) for name, value in row.items()} for row in invented.to_pylist()]
-    for text in smears(declared):
+    for text in bin_warnings(declared):
         warn(text)
     if json:
         emit(facts)

@@ -46,7 +46,7 @@ def show(
 ) -> None:
     """Show how a release's model divides rows: which branch got which column, and how many rows; noisy numbers only."""
     from dipsmith.synthesis.release import Release
-    from dipsmith.synthesis.trees import Extent, listing, show_tree, trees_of
+    from dipsmith.synthesis.trees import Extent, list_trees, show_tree, trees_of
     from dipsmith.synthesis.writing import require_absent
 
     if out is not None and out.suffix.lower() not in ENDINGS:
@@ -76,7 +76,7 @@ def show(
     if out is None:
         _print(shown)
     if len(found) > 1:
-        lines = listing(found)
+        lines = list_trees(found)
         say("\n".join(["Trees:", *lines[:LISTED]]))
         if len(lines) > LISTED:
             say(f"… and {len(lines) - LISTED} more, to {len(lines)}")

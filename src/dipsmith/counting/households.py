@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dipsmith.arrays import Ints
 from dipsmith.counting.count import BatchRows, DerivedRows, Rows, linked_rows
-from dipsmith.counting.tally import fused
+from dipsmith.counting.tally import fuse
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.households import EARLIER, NONE, ONE, SIZE, line_schema, members_of, of_earlier, of_head, of_member
@@ -74,7 +74,7 @@ def arrange(households: Codes, members: Codes, owners: Ints, schema: Schema) -> 
         fine &= ~rule.broken_by(both, sizes)
     members, owners = members.take(fine), owners[fine]
     first = [] if described.order is None else [members[described.order]]
-    by = np.lexsort([*reversed(fused(members, members.schema.names)), *first, owners])
+    by = np.lexsort([*reversed(fuse(members, members.schema.names)), *first, owners])
     members, owners = members.take(by), owners[by]
     if described.order is not None:  # the first level is the head's alone
         follows = np.append(False, owners[1:] == owners[:-1])[: len(owners)]

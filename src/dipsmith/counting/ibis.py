@@ -26,7 +26,7 @@ from dipsmith.codec.encode import coder
 from dipsmith.codec.ibis import steps, unit_text
 from dipsmith.codec.trials import HASHED, UNITS, trial, trials
 from dipsmith.counting.count import View
-from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding, radix_words, rules_of, runs
+from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding_columns, radix_words, rules_of, runs
 from dipsmith.counting.units import hashed_columns
 from dipsmith.counting.units import unit_text as spelled_unit
 from dipsmith.errors import SourceError
@@ -69,7 +69,7 @@ class IbisGrouping:
     def question(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> tuple[Table, list[int]]:
         """The expression: columns tag, words of the key, number of rows; and how many words each set has."""
         schema = self.schema
-        wanted = {name for names in sets for name in names} | deciding(schema, fixed, view)
+        wanted = {name for names in sets for name in names} | deciding_columns(schema, fixed, view)
         units = schema.unit.column is not None
         names = [n for n in schema.names if n in wanted or units]
         rows = self._coded(self.source.table, names, self._units() if units else {})

@@ -14,7 +14,7 @@ from dipsmith.arrays import Ints
 from dipsmith.counting.count import BatchRows, Rows
 from dipsmith.counting.memory import CountMemory, Fixed, View, rows_in
 from dipsmith.counting.pushed import Grouping, Keys
-from dipsmith.counting.tally import fused, merged_keys, unfused
+from dipsmith.counting.tally import fuse, merged_keys, unfuse
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.places import coarse_schema, coarsen
 
@@ -66,8 +66,8 @@ class CoarseGrouping:
         behind = [tuple(back[n] for n in names) for names in needed]
         answers = []
         for names, real, (keys, counts) in zip(sets, behind, self.grouping.grouped(behind, (), view), strict=True):
-            codes = unfused(keys, len(counts), real, own)
+            codes = unfuse(keys, len(counts), real, own)
             coarse = Codes.of(schema, coarsen(codes.columns, own, self.level), len(counts))
             kept = rows_in(coarse, "held", fixed)
-            answers.append(merged_keys(fused(coarse.take(kept), names), counts[kept]))
+            answers.append(merged_keys(fuse(coarse.take(kept), names), counts[kept]))
         return answers

@@ -19,7 +19,7 @@ import numpy as np
 from dipsmith.arrays import Ints
 from dipsmith.codec.postgresql import CodedSql, encode_in_sql, unit_text
 from dipsmith.counting.count import View
-from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding, radix_words, rules_of, runs
+from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding_columns, radix_words, rules_of, runs
 from dipsmith.counting.units import hashed_columns
 from dipsmith.errors import SourceError
 from dipsmith.schema import Schema
@@ -49,7 +49,7 @@ class PostgresGrouping:
     def statement(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> str:
         """The statement: columns tag, words of the key, number of rows; all whole numbers."""
         schema = self.schema
-        needed = deciding(schema, fixed, view)
+        needed = deciding_columns(schema, fixed, view)
         wanted = {name for names in sets for name in names} | needed
         units = [] if schema.unit.column is None else self._units()
         names = [n for n in schema.names if n in wanted or units]

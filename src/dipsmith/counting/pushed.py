@@ -25,7 +25,7 @@ from dipsmith.counting.count import BatchRows, Rows, View
 from dipsmith.counting.joint import JOINT
 from dipsmith.counting.memory import AnswerMemory, CountMemory
 from dipsmith.counting.memory import Fixed as Fixed
-from dipsmith.counting.tally import check_index, check_size, fused, merged_keys, unfused, words_of
+from dipsmith.counting.tally import check_index, check_size, fuse, merged_keys, unfuse, words_of
 from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Cells, Codes, Rule, Schema
 from dipsmith.sources import Progress, Source
@@ -112,8 +112,8 @@ class PushedRows:
     def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
         """Return the distinct combinations of public attributes, sorted, and how often each occurs."""
         grouped = self._tables([tuple(attributes)], "public")[0]
-        keys, counts = merged_keys(fused(grouped.codes, attributes), grouped.counts)
-        return unfused(keys, len(counts), attributes, self.schema), counts
+        keys, counts = merged_keys(fuse(grouped.codes, attributes), grouped.counts)
+        return unfuse(keys, len(counts), attributes, self.schema), counts
 
     def total(self) -> int:
         """Return the number of rows held, lawful or not."""
@@ -149,7 +149,7 @@ class PushedRows:
         answers: list[Grouped] = []
         if asked:
             for names, (keys, counts) in zip(asked, self.grouping.grouped(asked, self.fixed, view), strict=True):
-                answers.append(Grouped(unfused(keys, len(counts), names, self.schema), counts))
+                answers.append(Grouped(unfuse(keys, len(counts), names, self.schema), counts))
                 self._groups.keep(self.fixed, view, names, len(counts), answers[-1])
         return [
             next(a for a in answers if set(names) <= set(a.codes.names)) if found is None else found
@@ -220,7 +220,7 @@ def runs(codes: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def deciding(schema: Schema, fixed: Fixed, view: View) -> set[str]:
+def deciding_columns(schema: Schema, fixed: Fixed, view: View) -> set[str]:
     """The attributes that decide whether a row is counted at all."""
     ruled = {name for rule in rules_of(schema, view) for name in rule.attributes}
     return ruled | {name for name, _ in fixed} | {a.name for a in schema if not a.domain.total}

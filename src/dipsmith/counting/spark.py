@@ -25,8 +25,8 @@ from dipsmith.codec.encode import Encoder
 from dipsmith.counting.joint import SUMMED
 from dipsmith.counting.memory import Fixed, View, rows_in
 from dipsmith.counting.pushed import Keys, by_set
-from dipsmith.counting.tally import SparseTally, Tally, fused, unfused, words_of
-from dipsmith.counting.units import PER, ROW, UNIT, crowded_out, has_unit, unit_text
+from dipsmith.counting.tally import SparseTally, Tally, fuse, unfuse, words_of
+from dipsmith.counting.units import PER, ROW, UNIT, has_unit, rows_beyond_max, unit_text
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.sources.spark import SparkTable, failures, on_workers
 
@@ -79,13 +79,13 @@ def _write(schema: Schema) -> str:
 
 
 def _pack(codes: Codes) -> dict[str, pa.Array]:
-    return {f"w{j}": pa.array(word) for j, word in enumerate(fused(codes, codes.schema.names))}
+    return {f"w{j}": pa.array(word) for j, word in enumerate(fuse(codes, codes.schema.names))}
 
 
 def _unpack(rows: pa.Table | pa.RecordBatch, schema: Schema) -> Codes:
     width = len(words_of([a.size for a in schema]))
     keys = [rows.column(f"w{j}").to_numpy() for j in range(width)]
-    return unfused(keys, rows.num_rows, schema.names, schema)
+    return unfuse(keys, rows.num_rows, schema.names, schema)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class _Truncated:
             table[ROW] = pa.array(np.arange(part.num_rows))
             table |= {f"c{i}": pa.array(codes[name]) for i, name in enumerate(schema.names)}
             kept = np.ones(part.num_rows, dtype=bool)
-            kept[crowded_out(pa.table(table), schema, self.key)] = False
+            kept[rows_beyond_max(pa.table(table), schema, self.key)] = False
             yield pa.record_batch(_pack(codes.take(np.flatnonzero(kept))))
 
 
@@ -172,7 +172,7 @@ class _Tally:
         for codes in self._codes(batches, schema):
             tally.add(codes)
             for i, large in sparse.items():
-                large.add(fused(codes, self.sets[i]))
+                large.add(fuse(codes, self.sets[i]))
         for i, counts in zip(dense, tally.counts(), strict=True):
             keys = np.flatnonzero(counts)
             yield self._found(i, [keys], counts[keys])

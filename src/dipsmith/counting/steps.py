@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dipsmith.arrays import Bools
 from dipsmith.counting.count import BatchRows, DerivedRows, Rows, linked_rows
-from dipsmith.counting.tally import fused
+from dipsmith.counting.tally import fuse
 from dipsmith.counting.units import hash_units
 from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Codes, Schema
@@ -113,7 +113,7 @@ def _steps(rows: Codes, hashes: Hashes, panel: Schema, schema: Schema) -> tuple[
     assert rows.units is not None
     units = rows.units
     others = [name for name in panel.names if name != order]
-    by = np.lexsort([*reversed(fused(rows, others)), rows[order], units])
+    by = np.lexsort([*reversed(fuse(rows, others)), rows[order], units])
     rows, units = rows.take(by), units[by]
     first = np.ones(len(rows), dtype=bool)
     first[1:] = (units[1:] != units[:-1]) | (rows[order][1:] != rows[order][:-1])

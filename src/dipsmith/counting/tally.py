@@ -100,7 +100,7 @@ class Tally:
             keys = np.flatnonzero(self._combinations)
             for start in range(0, len(keys), CHUNK):
                 part = keys[start : start + CHUNK]
-                codes = unfused([part], len(part), self._names, self._cells[next(iter(self._others))].schema)
+                codes = unfuse([part], len(part), self._names, self._cells[next(iter(self._others))].schema)
                 self._spread(codes, self._combinations[part])
             self._seen, self._combinations = 0, None
         found = dict(self._others)
@@ -194,7 +194,7 @@ def run_starts(keys: Sequence[NDArray[Any]]) -> NDArray[np.intp]:
     return np.flatnonzero(new)
 
 
-def fused(codes: Codes, names: Sequence[str]) -> list[Ints]:
+def fuse(codes: Codes, names: Sequence[str]) -> list[Ints]:
     """Return the mixed-radix key of some attributes, in as many 64-bit words as it takes."""
     sizes = [codes.schema[name].size for name in names]
     return [mixed_radix(codes, names[a:b], sizes[a:b]).astype(np.int64, copy=False) for a, b in words_of(sizes)]
@@ -247,13 +247,13 @@ def distinct(parts: Iterable[Codes], schema: Schema, attributes: Sequence[str]) 
     words = words_of(Marginal.of(schema, attributes).shape)
     tally = SparseTally(len(words), schema.size(attributes) if len(words) == 1 else None)
     for codes in parts:
-        tally.add(fused(codes, attributes))
+        tally.add(fuse(codes, attributes))
     keys, counts = tally.found()
-    return unfused(keys, len(counts), attributes, schema), counts
+    return unfuse(keys, len(counts), attributes, schema), counts
 
 
-def unfused(keys: Sequence[Ints], rows: int, names: Sequence[str], schema: Schema) -> Codes:
-    """The codes that `fused` made mixed-radix keys of."""
+def unfuse(keys: Sequence[Ints], rows: int, names: Sequence[str], schema: Schema) -> Codes:
+    """The codes that `fuse` made mixed-radix keys of."""
     shape = [schema[name].size for name in names]
     columns: dict[str, NDArray[np.integer]] = {}
     for (a, b), key in zip(words_of(shape), keys, strict=True):

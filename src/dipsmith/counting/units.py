@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from dipsmith.arrays import Bools, Ints
 from dipsmith.codec.encode import Encoder
 from dipsmith.codec.parse import days, texts
-from dipsmith.counting.tally import fused, run_starts
+from dipsmith.counting.tally import fuse, run_starts
 from dipsmith.schema import Codes, Schema
 
 Reader = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
@@ -131,7 +131,7 @@ def beyond_max_rows(
                     suspects.add(pa.RecordBatch.from_pydict(columns))
             lost.add(~owned)
         for part in suspects.parts():
-            lost.mark(crowded_out(part, schema, key))
+            lost.mark(rows_beyond_max(part, schema, key))
     return lost
 
 
@@ -244,7 +244,7 @@ def _bucket(hashes: NDArray[np.uint64], buckets: int) -> NDArray[np.intp]:
     return (hashes & np.uint64(buckets - 1)).astype(np.intp)
 
 
-def crowded_out(part: pa.Table, schema: Schema, key: bytes) -> Ints:
+def rows_beyond_max(part: pa.Table, schema: Schema, key: bytes) -> Ints:
     """Find the source rows that do not count, of a table that holds whole units.
 
     Its columns are `UNIT`, `PER` (text) and `ROW`, c0, c1, … for the codes of the schema, and perhaps `KIND` and hashes of texts.
@@ -261,10 +261,10 @@ def crowded_out(part: pa.Table, schema: Schema, key: bytes) -> Ints:
     hidden, shown, kinds = (
         [part.column(name).to_numpy()[over]] if name in part.column_names else [] for name in (_HIDDEN, _SHOWN, KIND)
     )
-    tied = reversed(fused(codes, _tied_columns(schema)))
-    order = np.lexsort([*hidden, *shown, *tied, *kinds, *reversed(fused(codes, hashed)), group])
+    tied = reversed(fuse(codes, _tied_columns(schema)))
+    order = np.lexsort([*hidden, *shown, *tied, *kinds, *reversed(fuse(codes, hashed)), group])
     over, group, codes = over[order], group[order], codes.take(order)
-    same = _runs([group, *fused(codes, hashed)])
+    same = _runs([group, *fuse(codes, hashed)])
     spelled = _spell_for_hash(part, over, [codes[name] for name in hashed], same, schema.unit.per is not None)
     prefix = f"{key.hex()}|".encode()
     digests = b"".join([hashlib.sha256(prefix + text).digest() for text in spelled])

@@ -21,7 +21,7 @@ from dipsmith.planning.label_width import SHARE, LabelWidths, label_widths
 from dipsmith.planning.law import NoiseLaw
 from dipsmith.planning.leaf_interval import rows_for_width
 from dipsmith.planning.resources import Resources, resources
-from dipsmith.planning.smears import smears
+from dipsmith.planning.smears import bin_warnings
 from dipsmith.planning.target import solve, strain_of_labels, strain_of_marginals
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.person_total import PersonTotal
@@ -182,7 +182,7 @@ def plan(
         level=level,
         resources=resources(schema, outlook, facts.rows, sets=sets, each=each),
         trees=outlook.trees,
-        smears=smears(schema),
+        smears=bin_warnings(schema),
         path_shares=outlook.path_shares,
         life=_life(schema, budget),
         person_total=PersonTotal.of(schema, budget, budget.units if _is_apart(schema, method) else 0),

@@ -12,7 +12,7 @@ FEW = 200
 """With more bins than this none is wide."""
 
 
-def smears(schema: Schema) -> tuple[str, ...]:
+def bin_warnings(schema: Schema) -> tuple[str, ...]:
     """What bins will do to values, column by column: for a plan to say before anything is spent."""
     found = []
     for attribute in schema:

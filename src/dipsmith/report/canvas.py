@@ -173,10 +173,10 @@ def standalone(svg: str, alternative: str = "") -> str:
     )
 
 
-def themed(svg: str) -> str:
+def apply_theme(svg: str) -> str:
     """A whole SVG file in the page's colours: it follows light and dark mode, and nothing is painted behind it.
 
-    >>> made = themed('<svg viewBox="0 0 1 1"><path d="M 0 0 z" style="fill: #ffffff"/><text fill="#1b1b1b">a</text></svg>')
+    >>> made = apply_theme('<svg viewBox="0 0 1 1"><path d="M 0 0 z" style="fill: #ffffff"/><text fill="#1b1b1b">a</text></svg>')
     >>> made[made.index("</style>"):]
     '</style><path d="M 0 0 z" style="fill: none"/><text fill="var(--ink)">a</text></svg>'
     """

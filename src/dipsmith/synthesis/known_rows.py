@@ -37,7 +37,7 @@ def contradiction(answers: Sequence[NoisyAnswer], known: int, schema: Schema) ->
     for i, table in enumerate(tables, start=1):
         # Σ 6/(πi)² = 1: every table has its own share, however many there will be. Noise is fresh in each, so that
         # tables may be chosen after seeing others.
-        allowed = farthest(table, FALSE_ALARMS * 6 / (np.pi * i) ** 2)
+        allowed = noise_reach(table, FALSE_ALARMS * 6 / (np.pi * i) ** 2)
         found = int(table.values.sum())
         if abs(found - known) > worst * allowed:
             worst = abs(found - known) / max(allowed, 1.0)
@@ -64,7 +64,7 @@ def contradicted_totals(answers: Sequence[NoisyAnswer], schema: Schema) -> str:
             continue
         asked += 1
         values = table.values.reshape(stated.size, -1)
-        allowed = farthest(table, FALSE_ALARMS * 6 / (np.pi * asked) ** 2 / known.size, values.shape[1])
+        allowed = noise_reach(table, FALSE_ALARMS * 6 / (np.pi * asked) ** 2 / known.size, values.shape[1])
         away = np.abs(values.sum(axis=1)[known] - stated[known])
         if away.max() > worst * allowed:
             worst, place = away.max() / max(allowed, 1.0), known[int(away.argmax())]
@@ -87,7 +87,7 @@ def _place_level(cells: Cells) -> int | None:
     return len(tree.sizes) - 1 if tree is not None and by_place else None
 
 
-def farthest(table: Measurement, probability: float, cells: int | None = None) -> float:
+def noise_reach(table: Measurement, probability: float, cells: int | None = None) -> float:
     """How far noise moves the sum of a table's cells, but with a probability below the given one (Chernoff's bound).
 
     Of so many `cells`, by default all that carry noise.

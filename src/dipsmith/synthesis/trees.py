@@ -209,6 +209,6 @@ def tree_lines(box: Box) -> str:
     return f"{box.label}  {count_text(box.rows)}{what}" + (f"  ({box.note})" if box.note else "")
 
 
-def listing(trees: Sequence[ModelTree]) -> list[str]:
+def list_trees(trees: Sequence[ModelTree]) -> list[str]:
     """A line for each tree."""
     return [f"{i}  {tree.finding}" for i, tree in enumerate(trees, start=1)]

@@ -113,7 +113,7 @@ class Comparison:
         return _json(self.to_dict(), indent=1)
 
     def __str__(self) -> str:
-        table = glance(self)
+        table = glance_table(self)
         text = as_text(Table.of("", table.columns, [[number(c) for c in row] for row in table.rows]))
         return f"CONFIDENTIAL comparison: reads authentic rows, not for release\n\n{text}"
 
@@ -149,14 +149,14 @@ def comparison_page(comparison: Comparison) -> Page:
     found = comparison.findings
     sections = [
         *(Section(c.heading, tuple(c.blocks(found))) for c in comparison.chapters if c.place < 1),
-        Section("At a glance", (glance(comparison),)),
+        Section("At a glance", (glance_table(comparison),)),
         analyses(comparison.regressions, found),
         *(Section(c.heading, tuple(c.blocks(found))) for c in comparison.chapters if c.place >= 1),
-        how(comparison),
+        how_section(comparison),
     ]
     return Page(
         title=f"Comparison with authentic rows: {comparison.dataset}",
-        lead=lead(comparison),
+        lead=lead_sentences(comparison),
         sections=tuple(s for s in sections if s.blocks),
         confidential=True,
         sortable=True,
@@ -166,7 +166,7 @@ def comparison_page(comparison: Comparison) -> Page:
     )
 
 
-def lead(comparison: Comparison) -> tuple[str, ...]:
+def lead_sentences(comparison: Comparison) -> tuple[str, ...]:
     """What was released under which guarantee; what is kept well; what is not, and who is served worst."""
     found = comparison.findings
     first = found[0]
@@ -184,7 +184,7 @@ def lead(comparison: Comparison) -> tuple[str, ...]:
     )
 
 
-def glance(comparison: Comparison) -> Table:
+def glance_table(comparison: Comparison) -> Table:
     """One line per score, with what chance would give beside it."""
     found = comparison.findings
     lines = []
@@ -210,7 +210,7 @@ def glance(comparison: Comparison) -> Table:
     )
 
 
-def how(comparison: Comparison) -> Section:
+def how_section(comparison: Comparison) -> Section:
     """What was compared with what."""
     first = comparison.findings[0]
     facts = [

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.decode import released_schema
 from dipsmith.codec.encode import Encoder
-from dipsmith.counting.tally import fused
+from dipsmith.counting.tally import fuse
 from dipsmith.schema import Codes, Schema, Unit
 from dipsmith.sources import Source
 
@@ -135,7 +135,7 @@ def group_of(codes: Codes, names: Sequence[str]) -> tuple[NDArray[np.int64], NDA
     """Number the distinct combinations of `names`: the number of every row, and one row of every number."""
     number = np.zeros(len(codes), dtype=np.int64)
     first = np.zeros(min(1, len(codes)), dtype=np.int64)
-    for word in fused(codes, list(names)):
+    for word in fuse(codes, list(names)):
         _, dense = np.unique(word, return_inverse=True)
         joint = number * (int(dense.max(initial=0)) + 1) + dense
         _, first, number = np.unique(joint, return_index=True, return_inverse=True)

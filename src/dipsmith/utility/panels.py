@@ -235,7 +235,7 @@ def _points(crosstabs: Crosstabs, table: Crosstab) -> Points:
 def _level_pairs(crosstabs: Crosstabs, of: Callable[[NDArray[np.integer]], Floats], *, both_ways: bool) -> Points:
     """A quantity of row and column levels, for all pairs of columns (and, both ways, with x and y exchanged)."""
     found: list[Points] = []
-    marked = told_apart(crosstabs.pair)
+    marked = longest_lists(crosstabs.pair)
     for table in crosstabs.dense(2):
         if sum(map(len, found)) >= MOST_POINTS:
             break
@@ -251,7 +251,7 @@ def _level_pairs(crosstabs: Crosstabs, of: Callable[[NDArray[np.integer]], Float
     return _join(found)
 
 
-def told_apart(pair: Pair) -> tuple[str, ...]:
+def longest_lists(pair: Pair) -> tuple[str, ...]:
     """The two longest lists of categories besides the targets, such as agency and occupation."""
     schema, targets = pair.schema, targets_of(pair)
     lists = [n for n in pair.names if n not in targets and not schema[n].domain.ordered and schema[n].size > 2]

@@ -925,8 +925,8 @@ MUTANTS = (
     one(
         "labels decide which public values of a unit count",
         "counting/units.py",
-        "    order = np.lexsort([*hidden, *shown, *tied, *kinds, *reversed(fused(codes, hashed)), group])\n",
-        "    order = np.lexsort([*hidden, *shown, *kinds, *tied, *reversed(fused(codes, hashed)), group])\n",
+        "    order = np.lexsort([*hidden, *shown, *tied, *kinds, *reversed(fuse(codes, hashed)), group])\n",
+        "    order = np.lexsort([*hidden, *shown, *kinds, *tied, *reversed(fuse(codes, hashed)), group])\n",
         "tests/analyses/test_weighted_sums.py::test_labels_do_not_decide_which_kinds_of_rows_count",
     ),
     one(
