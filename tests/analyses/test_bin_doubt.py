@@ -78,6 +78,7 @@ def test_wide_bins_are_refused_and_say_which_column():
     assert found.refusal.ask == "Ask the steward for finer bins of x"
 
 
+@pytest.mark.slow
 def test_narrow_bins_widen_intervals_by_no_less_than_they_move_estimates():
     """Eight tables, two coefficients: bins of 2 and of 4 move the estimate by less than the doubt that is added.
 
@@ -167,6 +168,7 @@ def release(layout, method, **options):
     return ds.synthesize(people(), layout, method, budget=ds.PureDP(4), testing=True, noise_seed=1, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planned", [True, False])
 def test_fit_and_supports_decide_alike(planned):
     layout = schema({"minimum": 0, "maximum": 60, "open": "high"}, AGES)
@@ -181,6 +183,7 @@ def test_fit_and_supports_decide_alike(planned):
     assert np.isfinite(ds.fit(made, "y ~ g + x", allow_unsupported=True)["x"].value)
 
 
+@pytest.mark.slow
 def test_fit_and_supports_agree_where_the_doubt_is_about_a_standard_error():
     """Bins of 2 to 25: some are answered and some refused, by both."""
     answered = []

@@ -78,6 +78,7 @@ def test_results_say_what_a_plain_regression_of_the_rows_gives(half_carried: ds.
             assert c.in_rows == pytest.approx(float(found[c.name]), rel=1e-9), c.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("formula", "cut"),
     [("log(pay) ~ sex:agency + age | year", False), ("log(pay) ~ sex + age + I(2*age)", False), (FORMULA, True)],

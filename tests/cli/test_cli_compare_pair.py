@@ -54,6 +54,7 @@ def test_mistakes_are_refused_before_the_look(dipsmith, people, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_line_for_each_chapter_where_no_terminal_shows_a_bar(dipsmith, people, tmp_path):
     ran = dipsmith(*people[:-1], "cart", "--rows", "150", "--name", "mine")
     assert ran.code == 0, ran.err

@@ -38,6 +38,7 @@ def made(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_saved_model_draws_as_many_rows_as_wanted(dipsmith, releases):
     for out, read in (("a.csv", pa_csv.read_csv), ("b.parquet", pq.read_table)):
         ran = dipsmith("sample", "add-remove", "--rows", 1234, "--seed", 1, "--out", out)

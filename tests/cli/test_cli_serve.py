@@ -62,6 +62,7 @@ def place(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_requests_are_answered_in_order_by_one_process(place, checked):
     """Plan, release, be refused for want of budget, verify, ask, fit; in a process of its own, as other programs do."""
     path = {name: str(place / name) for name in ("p.csv", "p.yaml", "b.db", "release")}

@@ -36,6 +36,7 @@ def releases(tmp_path_factory):
     }
 
 
+@pytest.mark.slow
 def test_a_tree_in_the_terminal(dipsmith, releases):
     lines = dipsmith("show", releases["steps"]).out.splitlines()
     assert lines[0].startswith("Rows are divided by a, then by b. On each branch: noisy numbers of rows")

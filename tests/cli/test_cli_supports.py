@@ -30,6 +30,7 @@ def release(tmp_path_factory):
     return made.save(tmp_path_factory.mktemp("supports") / "release")
 
 
+@pytest.mark.slow
 def test_a_formula_and_columns_are_answered_in_words(dipsmith, release):
     ran = dipsmith("supports", release, "I(b == 'b1') ~ a")
     assert ran.code == 0

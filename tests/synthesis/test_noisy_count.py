@@ -171,6 +171,7 @@ def test_what_is_no_condition_is_refused_before_a_charge(tmp_path, where, said):
     assert ledger.show("people").remaining_units == ds.PureDP(1).units
 
 
+@pytest.mark.slow
 def test_one_row_moves_the_table_that_is_measured_by_one():
     """By brute force over rows taken away or changed: the conditions cut all lawful rows into cells."""
     question = noisy_count._Question.of("age > 33 and age <= 60 and `job code` = 06 and pay < 50", schema())

@@ -120,6 +120,7 @@ def test_csvw(folder):
     assert {type(r["born"]).__name__ for r in told} <= {"date", "datetime"}
 
 
+@pytest.mark.slow
 def test_ddi(release):
     """No XSD of DDI comes with any package: the structure is checked, against the elements that 2.5 asks for."""
     import xmlschema

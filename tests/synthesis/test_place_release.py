@@ -51,6 +51,7 @@ def released(table, schema, **more):
     return ds.synthesize(table, schema, ds.AIM(planned=[("tract", "sex")]), **(made | more))
 
 
+@pytest.mark.slow
 def test_totals_that_noisy_counts_contradict_are_told(schema, tmp_path):
     """Right ones are not, in 20 runs: one false alarm in a million runs at most."""
     with warnings.catch_warnings():

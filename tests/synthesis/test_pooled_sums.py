@@ -42,6 +42,7 @@ def both_ways(
     return seen[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [None, 2])
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 def test_all_tables_tell_the_same_sums(method: ds.Method, most: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +62,7 @@ def test_all_tables_tell_the_same_sums(method: ds.Method, most: int | None, monk
         assert clear > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 def test_no_sum_is_noisier_than_as_it_was_bought(method: ds.Method, monkeypatch: pytest.MonkeyPatch) -> None:
     """4,000 draws: a ratio of standard deviations is off by 5 % with a probability below 1e-6 (.011 each, 250 sums)."""

@@ -5,6 +5,7 @@ import shlex
 from types import SimpleNamespace
 from unittest.mock import patch
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ ATTACKS = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     columns=st.lists(st.one_of(st.sampled_from(ATTACKS), texts), min_size=1, max_size=4, unique=True),

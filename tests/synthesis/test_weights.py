@@ -53,6 +53,7 @@ def totals_of(table, column):
     return {label: float(w[labels == label].sum()) for label in sorted(set(labels))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_weighted_totals_of_rows_are_those_of_the_confidential_table(relation, tmp_path):
     release = released(relation=relation)
@@ -72,6 +73,7 @@ def test_weighted_totals_of_rows_are_those_of_the_confidential_table(relation, t
     assert "survey weight" in (tmp_path / "release" / "report.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_bytes_do_not_know_the_order_of_the_file(tmp_path):
     table = survey(600)
     other = table.take(pa.array(np.random.default_rng(1).permutation(600)))
@@ -160,6 +162,7 @@ def test_a_weighted_regression_of_a_release_runs_the_whole_mechanism_again():
     assert "Not weighted" in str(plain)
 
 
+@pytest.mark.slow
 def test_what_the_release_does_not_carry_with_the_weight_is_refused():
     release = released(budget=20, method=ds.Marginals([["pay", "employed"], ["w", "region"]]))
     assert np.isfinite(ds.fit(release, "pay ~ employed")["employed[T.yes]"].std_error)

@@ -223,7 +223,7 @@ def grant_record(name: str, budget: Budget, by: str | None, why: str, private: S
         "name": line(name, "the dataset's name"),
         "budget": budget_record(budget),
         "stated": str(budget),
-        "by": name_of_actor(by),
+        "by": actor(by),
         "why": line(why, "why", empty=True),
     }
     if private is not None:
@@ -251,7 +251,7 @@ def line(text: str, what: str, empty: bool = False) -> str:
     return text
 
 
-def name_of_actor(by: str | None) -> str:
+def actor(by: str | None) -> str:
     """Who acts: as stated, or the OS user."""
     if by is not None:
         return line(by, "by")

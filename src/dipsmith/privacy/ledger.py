@@ -27,7 +27,7 @@ from typing import Any, overload
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dipsmith.errors import BudgetError, DamageError, SameSourceError
-from dipsmith.privacy.account import PaidRun, grant_record, line, name_of_actor
+from dipsmith.privacy.account import PaidRun, actor, grant_record, line
 from dipsmith.privacy.books import Anchor, Books, Declined, IntactLedger, require_heads, require_paid_events
 from dipsmith.privacy.budget import Budget, budget_record, check_budget, decimal_text, of_units, option_of
 from dipsmith.privacy.chain import RESTORE, Chain, Row
@@ -104,11 +104,7 @@ class Ledger:
 
     def withdraw(self, name: str, by: str | None = None, why: str = "") -> None:
         """Take back the grants of a dataset from which nothing was spent, such as one in the wrong currency; both stay on record."""
-        content = {
-            "name": line(name, "the dataset's name"),
-            "by": name_of_actor(by),
-            "why": line(why, "why", empty=True),
-        }
+        content = {"name": line(name, "the dataset's name"), "by": actor(by), "why": line(why, "why", empty=True)}
 
         def decide(books: Books) -> list[Entry]:
             if books.signatory is not None:
@@ -194,7 +190,7 @@ class Ledger:
             "budget": budget_record(budget),
             **protection_record(protects),
             "method": line(method, "the method"),
-            "by": name_of_actor(by),
+            "by": actor(by),
             **({"another_grant": True} if another_grant else {}),
             **({"delta": str(delta)} if delta else {}),
         }
@@ -237,7 +233,7 @@ class Ledger:
 
     def look(self, name: str, what: str, by: str | None = None) -> int:
         """Log that a person looked at exact figures of private rows; gives the number of looks so far."""
-        event = Looked(what=line(what, "what was looked at"), by=name_of_actor(by))
+        event = Looked(what=line(what, "what was looked at"), by=actor(by))
         content = {"name": line(name, "the dataset's name"), "event": event_record(event)}
         _, books = self._write(lambda books: [("looked", content)], create=True)
         return books.accounts[name].looks
@@ -248,7 +244,7 @@ class Ledger:
             "name": line(name, "the dataset's name"),
             "request": line(request_id, "the request id"),
             "why": line(why, "the reason"),
-            "by": name_of_actor(by),
+            "by": actor(by),
         }
 
         def decide(books: Books) -> list[Entry]:

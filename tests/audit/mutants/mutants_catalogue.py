@@ -337,8 +337,8 @@ MUTANTS = (
     one(
         "a stated number of rows in place of the true one",
         "privacy/curator.py",
-        "            number = self._rows.total() if public else self._given_rows\n",
-        "            number = self._rows.total() if public and self._given_rows is None else self._given_rows\n",
+        '            number = self._rows.total() if fixed or self.relation == "label" else self._given_rows\n',
+        "            number = self._rows.total() if fixed and self._given_rows is None else self._given_rows\n",
         "tests/methods/graph/test_privbayes.py::test_mutual_information_answers_at_the_true_number_of_rows_whatever_was_stated",
     ),
     one(

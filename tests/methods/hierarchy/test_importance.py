@@ -48,6 +48,7 @@ def schema_of(relation="add-remove", **sizes):
     return Schema("t", tuple(Attribute(n, "string", d) for n, d in listed.items()), Unit("person", 1), relation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("levels", "most", "public", "data_dependent"),
     [(2, 200, 1.9950, 3.9950), (3, 40, 1.9748, 3.9748), (4, 18, 1.9434, 3.9434)],
