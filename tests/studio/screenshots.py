@@ -38,6 +38,10 @@ LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (400, 800,
 SPOTS = [("light", 360), ("light", 2560), ("print", 800)]
 """Looks of every state, and those of a few."""
 SPOTTED = ("start", "schema", "plan", "release", "compare", "ledger", "file-report", "file-card")
+HELD: list[int] = []
+"""Processes that were stopped for a picture."""
+CHECKED = (400, 1280)
+"""Widths at which axe looks too."""
 TALL = 1500
 """Pixels of a column of a contact sheet."""
 
@@ -70,13 +74,13 @@ def main(out: Path, *, every: bool, only: str, look: str, keep: str) -> None:
             made.write_text(json.dumps(facts))
             states = [s for s in list_states(running, facts) if any(word in s.name for word in only.split(","))]
             if every:
-                for scheme, width in [(s, w) for s, w in (*LOOKS, *SPOTS) if look in f"{s}-{w}"]:
-                    wanted = [s for s in states if (scheme, width) in LOOKS or s.name in SPOTTED]
-                    draw(browser, running, wanted, out, scheme, width)
+                looks = [(s, w) for s, w in (*LOOKS, *SPOTS) if look in f"{s}-{w}"]
+                draw(browser, running, states, out, looks)
+                for scheme, width in looks:
                     lay_out(out, f"{scheme}-{width}", width)
             else:
                 illustrate(browser, running, states, out)
-            for worker in [] if keep else facts.get("held", []):
+            for worker in [*HELD, *([] if keep else facts.get("held", []))]:
                 os.kill(worker, signal.SIGKILL)
         finally:
             running.stop()
@@ -227,6 +231,7 @@ def list_states(running, facts: dict) -> list[State]:
         State("no-address", "/nowhere"),
         *(State(f"file-{f.stem}", f.as_uri()) for f in sorted(here.glob("*.html"))),
         *(State(f"file-{f.stem}", f.as_uri()) for f in sorted((running.folder / "comparisons").glob("*/*.html"))[:1]),
+        State("compare-running", f"{q}/compare", look),
     ]
     return found
 
@@ -246,6 +251,16 @@ def refuse_upload(page) -> None:
     page.wait_for_selector("#new-says:not(:empty)")
 
 
+def look(page) -> None:
+    """Begin a comparison, and hold it half-way."""
+    page.click("#look")
+    page.wait_for_selector(".job[data-status=running]:has-text('comparing')")
+    page.wait_for_timeout(4000)
+    HELD.append(pid_of(page.get_attribute(".job[data-status=running]", "data-job")))
+    os.kill(HELD[-1], signal.SIGSTOP)
+    page.wait_for_timeout(600)
+
+
 def pair(page) -> None:
     page.wait_for_selector("#shown table, #shown svg")
     page.select_option("#column", "pay")
@@ -263,8 +278,7 @@ def bare(browser, out: Path) -> None:
         page.screenshot(path=out / f"entrance-{scheme}-{width}.png", full_page=True)
     running.enter()
     draw_all = [State("start-empty", "/"), State("ledger-empty", "/ledger")]
-    for scheme, width in LOOKS:
-        draw(browser, running, draw_all, out, scheme, width)
+    draw(browser, running, draw_all, out, LOOKS)
     running.stop()
 
 
@@ -278,24 +292,33 @@ def new_page(browser, scheme: str, width: int):
     return page
 
 
-def draw(browser, running, states: list[State], out: Path, scheme: str, width: int) -> None:
-    """Whole pages; a page that is wider than its window is said, and what axe finds serious on it."""
-    page = new_page(browser, scheme, width)
+def draw(browser, running, states: list[State], out: Path, looks: list[tuple[str, int]]) -> None:
+    """Whole pages, each loaded once and seen in every look; what is wider than its window is said, and what axe finds."""
+    page = new_page(browser, "light", 1280)
     plain = page.goto
     settle(page)
     fresh(running, page)
     for state in states:
+        page.set_viewport_size({"width": 1280, "height": 800})
+        page.emulate_media(media="screen", color_scheme="light")
         if state.address.startswith("file:") or state.name == "no-address":
             plain(state.address if state.address.startswith("file:") else running.origin + state.address)
         else:
             page.goto(running.origin + state.address)
         state.act(page)
-        page.wait_for_timeout(200)
-        if (wide := page.evaluate("document.documentElement.scrollWidth")) > width:
-            print(f"{state.name} at {width}: {wide} pixels wide")
-        if scheme != "print":
-            print(*serious(page), sep="\n", end="")
-        page.screenshot(path=out / f"{state.name}-{scheme}-{width}.png", full_page=True)
+        for scheme, width in looks:
+            if (scheme, width) not in LOOKS and state.name not in SPOTTED:
+                continue
+            page.set_viewport_size({"width": width, "height": 1000 if width > 1280 else 800})
+            dark = "dark" if scheme == "dark" else "light"
+            page.emulate_media(media="print" if scheme == "print" else "screen", color_scheme=dark)
+            page.wait_for_timeout(150)
+            if (wide := page.evaluate("document.documentElement.scrollWidth")) > width:
+                print(f"{state.name} at {width}: {wide} pixels wide", flush=True)
+            if width in CHECKED and scheme != "print":
+                for found in serious(page):
+                    print(f"{state.name}, {scheme} at {width}: {found}", flush=True)
+            page.screenshot(path=out / f"{state.name}-{scheme}-{width}.png", full_page=True)
     page.context.close()
 
 

@@ -101,6 +101,8 @@ def test_the_whole_journey(studio, visit, tmp_path):
     findings += serious(page)
     page.set_input_files("#yaml-file", str(data / "personnel.yaml"))
     page.wait_for_selector("#progress:has-text('Complete: 9 columns')")
+    above = page.evaluate("document.querySelector('#onward').getBoundingClientRect().bottom <= innerHeight")
+    assert above, "the way on is seen without scrolling, whichever column is open"
     with page.expect_download() as got:
         page.click("text=Export as YAML")
     exported = work / "exported.yaml"

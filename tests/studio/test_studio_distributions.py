@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import time
 import uuid
 
@@ -127,3 +128,28 @@ def test_a_comparison_of_an_earlier_version_is_still_shown(compared):
         assert "earlier version" in answer.json()["error"]
     finally:
         kept.rename(folder / "distributions.json")
+
+
+LISTED = """async ([share, status, kind]) => {
+  const { draw } = await import('/static/jobs.js');
+  const place = document.getElementById('job-list');
+  const job = { id: `e${kind}`.padEnd(32, 'e'), kind, status, stage: 'comparing a: Marginals', share, message: '', says: 'no analyses' };
+  draw(place, [job], () => '', () => {});
+  return [place.textContent, place.querySelector('progress').value];
+}"""
+
+
+def test_a_running_comparison_says_stage_share_and_time_left_and_a_run_does_not(compared, visit):
+    """How long a run takes depends on the rows: time left is for what is confidential as a whole."""
+    running, project, _, _ = compared
+    page = visit()
+    fresh(running, page)
+    page.goto(f"{running.origin}/p/{project}/compare")
+    page.wait_for_selector("#pick button")
+    for kind in ("compare", "run"):
+        assert page.evaluate(LISTED, [0.1, "running", kind])[0].endswith("comparing a: Marginals, 10 %")
+        page.wait_for_timeout(3200)
+        words, done = page.evaluate(LISTED, [0.4, "running", kind])
+        assert done == pytest.approx(0.4)
+        said = re.search(r"Marginals, 40 %(.*)", words)[1]
+        assert re.fullmatch(r", (about \d+ seconds left|a few seconds left)" if kind == "compare" else "", said), said

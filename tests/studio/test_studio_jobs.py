@@ -14,7 +14,7 @@ from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.protection import Replace
 from dipsmith.schema import Unit
-from dipsmith.studio import jobs
+from dipsmith.studio import jobs, worker
 from dipsmith.studio.workspace import Workspace
 from dipsmith.synthesis.verify import verify
 
@@ -240,3 +240,17 @@ def test_a_job_runs_no_file_that_lies_beside_the_data(studio, people, tmp_path):
         time.sleep(0.2)
     assert done == "finished"
     assert not marker.exists(), marker.read_text()
+
+
+def test_the_share_of_a_comparison_is_that_of_the_whole(tmp_path):
+    """Stages each go from nothing to all; what is told never falls, and drawing begins near the end."""
+    told = []
+    show = worker._whole(lambda stage, share: told.append(share), 2, fits=True)
+    for stage in ("reading", "comparing a: Marginals", "comparing a: Disclosure", "comparing b: Marginals", "fitting"):
+        part = 0.5 if stage == "comparing a: Disclosure" else 0.0
+        for share in (part, 0.5, 0.5 if stage == "comparing a: Marginals" else 1.0):
+            show(stage, share)
+    show("drawing the figures", 0.0)
+    assert told == sorted(told)
+    assert told[0] == 0
+    assert 0.8 < told[-1] < 1

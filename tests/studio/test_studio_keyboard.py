@@ -138,6 +138,7 @@ def walk(running, page, columns: int, rows: int) -> dict[str, float]:
     type_in(page, "#f-title", "the first code")
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.dataset.name") == "code_00"
+    on_screen(page, "#onward")
     press(page, "#next a")
     page.wait_for_selector("#sentence:has-text('Nothing is granted')")
     done("schema")
@@ -159,7 +160,7 @@ def walk(running, page, columns: int, rows: int) -> dict[str, float]:
     tab_to(page, "#amount-slider")
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("#sentence:has-text('of the ε = 4 granted')")
-    on_screen(page, "#sentence", "#amount", "#odds", "#columns tbody tr")
+    on_screen(page, "#sentence", "#above a", "#amount", "#odds", "#columns tbody tr")
     press(page, "#step-method > summary")
     tab_to(page, "input[name=method]")
     for _ in range(12):

@@ -1,4 +1,4 @@
-"""Panels, survey weights and households in the studio: what goes from a file to its comparison, and what is refused."""
+"""Panels, survey weights and households in the studio: from their files to their comparison."""
 
 import json
 import random
@@ -8,8 +8,12 @@ import pytest
 from test_studio_browser import fresh, serious
 
 from dipsmith.examples import households, personnel
-from dipsmith.schema.markup import render
+from dipsmith.privacy.ledger import Ledger
+from dipsmith.schema import Schema
+from dipsmith.schema.markup import parse, render
+from dipsmith.studio.choices import supported
 from dipsmith.synthesis.release import Release
+from dipsmith.synthesis.verify import verify
 
 WEIGHTED = """
 name: weighted
@@ -89,21 +93,89 @@ def test_from_a_file_to_its_comparison(studio, visit, tmp_path, file, put, metho
     assert serious(page) == []
 
 
-def test_households_are_refused_where_their_schema_was_chosen(shared, visit):
-    """Two tables: the page says so in its own words, and has the command for both; no members' file is looked for."""
-    made = shared.ask("POST", "/api/projects", {"data": "people.csv"})["project"]
-    page = visit()
-    fresh(shared, page)
-    page.goto(f"{shared.origin}/p/{made}/schema")
-    file = {
-        "name": "homes.yaml",
-        "mimeType": "application/yaml",
-        "buffer": render(households.schema().to_dict()).encode(),
-    }
-    page.set_input_files("#yaml-file", file)
-    page.wait_for_selector("#progress:has-text('this schema has two, households and their members')")
-    page.wait_for_selector("#command:has-text('--members FILE')")
-    assert page.is_hidden("#next")
-    for members in ("/etc/passwd", "../persons.yaml"):
-        found = shared.ask("POST", f"/api/p/{made}/schema/import", {"text": f"fields: []\nmembers: {members}\n"})
-        assert "makes one table" in found["report"]["problem"]
+@pytest.mark.slow
+def test_households_and_their_members_from_two_files_to_their_comparison(studio, visit, tmp_path):
+    """Each table is a project with its own schema; the households name the project of their members."""
+    households.write(tmp_path, 800, seed=7)
+    described = households.schema().to_dict()
+    people = {**described.pop("members"), "unit": "row", "neighbours": "add-remove"}
+    own = {name: described[name] for name in ("name", "neighbours", "fields")}
+    running = studio("--grace", "0")
+    running.project("persons.parquet", render(people), None)
+    project = running.project("households.parquet", render({**own, "unit": "row"}), "4")
+    page = visit(1280, 900)
+    fresh(running, page)
+    page.goto(f"{running.origin}/p/{project}/schema")
+    page.wait_for_selector("#progress:has-text('Complete')")
+    page.check("input[name=unit][value=household]")
+    page.wait_for_selector("#home-key:visible")
+    assert (page.input_value("#home-project"), page.input_value("#home-key")) == ("persons", "hid")
+    page.select_option("#home-order", "relation")
+    page.wait_for_selector("#apart:has-text('hid')")
+    page.wait_for_selector("#progress:has-text('Complete: 3 columns')")
+    page.wait_for_timeout(500)
+    held = json.loads((tmp_path / ".dipsmith-studio" / "projects" / f"{project}.json").read_text())["document"]
+    assert held["members"] == {"project": "persons"}
+    assert Schema.from_dict(parse(running.client.get(f"/p/{project}/schema.yaml").text)) == households.schema()
+    assert serious(page) == []
+    # back to rows and forth again: the key is a column to describe in between
+    page.check("input[name=unit][value=row]")
+    page.wait_for_selector("tr[data-name=hid]")
+    page.check("input[name=unit][value=household]")
+    page.wait_for_selector("tr[data-name=hid]", state="detached")
+    page.select_option("#home-order", "relation")
+    page.wait_for_selector("#progress:has-text('Complete: 3 columns')")
+    page.wait_for_timeout(500)
+    # planned with what makes households, run, both tables shown, compared
+    page.goto(f"{running.origin}/p/{project}/plan")
+    page.wait_for_selector("#stages td", state="attached")
+    assert page.locator("input[name=method]").count() == len(supported("add-remove", households=True))
+    assert page.is_hidden("#trade")
+    running.choose(project, method="aim", amount="2", rows=800)
+    page.reload()
+    page.wait_for_selector("#errors td, #columns td")
+    page.goto(f"{running.origin}/p/{project}/run")
+    page.wait_for_selector("dd:has-text('its members in persons.parquet')")
+    page.wait_for_selector("#command:has-text('--members persons.parquet')")
+    job = running.start(project, uuid.uuid4().hex)
+    done = running.wait(project, job, "finished", "failed")
+    assert done["status"] == "finished", done
+    release = Release.load(next((tmp_path / "releases").iterdir()))
+    page.goto(f"{running.origin}/p/{project}/release")
+    page.wait_for_selector("#rows caption:has-text('households: first rows')")
+    page.wait_for_selector("#rows-2 caption:has-text('persons: first rows')")
+    page.wait_for_selector("#first-picture figure svg", timeout=120_000)
+    assert page.locator("#report-here :text('persons')").count()
+    assert serious(page) == []
+    shown = Ledger(tmp_path / "budget.db").show("households")
+    assert shown.spent == 2
+    assert verify(release.folder, Ledger(tmp_path / "budget.db")).files
+    page.goto(f"{running.origin}/p/{project}/compare")
+    for name in ("interactions", "cart", "boosting"):
+        page.uncheck(f"input[name=classifier][value={name}]")
+    page.click("#look")
+    page.wait_for_selector("#pick button", timeout=240_000)
+    page.click("#scores > summary")
+    page.wait_for_selector(".report h2:has-text('Households')")
+    assert serious(page) == []
+    script = running.client.get(f"/p/{project}/script.py").text
+    assert script.count("members='persons.parquet',") == 2
+
+
+def test_members_are_chosen_on_the_page_and_no_file_is_looked_for(shared):
+    """A schema file with members brings their description; which table they are in is chosen among the projects."""
+    households.write(shared.folder, 20, seed=7)
+    made = shared.ask("POST", "/api/projects", {"data": "households.parquet"})["project"]
+    text = (shared.folder / "households.yaml").read_text()
+    address = f"/api/p/{made}/schema/import"
+    assert "begin with that file on the first page" in shared.ask("POST", address, {"text": text})["report"]["problem"]
+    for members in ("/etc/passwd", "../persons.yaml", "{project: nobody}"):
+        found = shared.ask("POST", address, {"text": f"fields: []\nmembers: {members}\n"})
+        assert "then choose it here" in found["report"]["problem"]
+    people = shared.ask("POST", "/api/projects", {"data": "persons.parquet"})["project"]
+    found = shared.ask("POST", address, {"text": text})
+    assert found["document"]["members"]["project"] == people
+    assert found["report"]["ready"], found["report"]
+    # a code list of a member is a public file of the workspace, or refused
+    bad = text.replace("enum: [F, M]", "enum: ../../etc/passwd")
+    assert not shared.ask("POST", address, {"text": bad})["report"]["ready"]

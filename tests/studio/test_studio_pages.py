@@ -313,6 +313,10 @@ def test_budget_bar_is_in_proportion():
     assert [(kind, float(x)) for kind, x, _ in found] == [("spent", 0.0), ("held", 250.0)]
     assert [float(w) for _, _, w in found] == [248.5, 123.5]
     assert 'aria-label="ε = 2 granted, 0.75 spent, 1.25 left"' in bar
+    for amount, width in ((10**12, "500.00"), (5 * 10**12, "625.00")):
+        assert f'data-from="375.00" x="375.00" y="4" width="{width}"' in budget_bar.budget_bar(
+            ledger.show("t"), planned=amount
+        )
 
 
 def test_report_fragments_need_no_inline_style_and_no_data_address():

@@ -130,6 +130,7 @@ def test_a_refused_choice_shows_nothing_of_the_one_before(shared, visit):
     assert page.inner_text("#sentence") == ""
     assert page.is_hidden("#outcome")
     assert page.is_hidden("#onward"), "nobody goes on with the choice before"
+    assert page.is_hidden("#above")
     assert "= 0 " not in page.inner_text("#figures")
     assert page.inner_text("#command") == ""
     page.fill("#amount", "0.5")
@@ -206,3 +207,47 @@ def test_a_zip_holds_the_release_and_follows_no_link(tmp_path):
         assert whole.namelist() == ["release/card.json", "release/metadata/ddi.xml"]
     assert made.stat().st_mode & 0o077 == 0
     assert [p.name for p in store.iterdir()] == ["release.zip"]
+
+
+def test_a_method_that_leaves_pairs_out_does_not_look_best(shared, visit):
+    """One-way tables have the smallest errors of single columns; the page says first what they lose."""
+    project = shared.project()
+    shared.choose(project, method="mst", amount="1")
+    page = visit()
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{project}/plan")
+    page.wait_for_selector("#errors td:has-text('age × sex')")
+    assert page.locator("#apart").count() == 0
+    page.click("#step-method > summary")
+    page.click("input[value=marginals]")
+    page.wait_for_selector("#errors #apart:first-child")
+    words = page.inner_text("#apart")
+    assert words.startswith("None of the 3 pairs will be measured (age × sex, age × grade, sex × grade)")
+    assert "lost at any budget" in words
+    assert page.evaluate("getComputedStyle(document.getElementById('apart')).color") == page.evaluate(
+        "getComputedStyle(document.body).color"
+    ), "not in the colour of a footnote"
+    page.click("input[value=mst]")
+    page.wait_for_selector("#apart", state="detached")
+
+
+COVERED = """() => {
+  const says = document.getElementById('says').getBoundingClientRect();
+  const hidden = (e) => { const at = e.getBoundingClientRect(); return at.bottom > says.top + 1 && at.top < says.bottom - 1 && at.right > says.left && at.left < says.right; };
+  return [...document.querySelectorAll('main h1, main tr, main button, main input, main p')].filter((e) => e.id !== 'says' && e.getClientRects().length && hidden(e)).map((e) => e.outerHTML.slice(0, 80));
+}"""
+
+
+@pytest.mark.parametrize("step", ["schema", "plan", "run", "ledger"])
+def test_a_message_covers_nothing(shared, visit, step):
+    """A message has its own place, seen wherever the page was scrolled to, and lies on no table and no button."""
+    project = shared.project()
+    shared.choose(project, method="mst")
+    page = visit(1280, 800)
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{project}/{step}", wait_until="networkidle")
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    page.evaluate("(async () => (await import('/static/page.js')).complain(new Error('The studio does not answer')))()")
+    box = page.locator("#says").bounding_box()
+    assert 0 <= box["y"] < 800 - box["height"]
+    assert page.evaluate(COVERED) == []

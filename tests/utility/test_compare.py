@@ -130,6 +130,22 @@ def test_progress_names_the_chapters_that_there_are(label_release, ledger):
     assert not {"Households", "Careers", "Weighted by the survey's weights"} & told
 
 
+def test_progress_goes_on_and_counts_what_takes_long(label_release, ledger):
+    told = []
+    asked = {
+        "classifiers": ["logistic", "cart"],
+        "draws": 2,
+        "progress": lambda stage, share: told.append((stage, share)),
+    }
+    ds.compare(staff(), label_release, ledger=ledger, **asked)
+    shares = [share for stage, share in told if stage.startswith("comparing")]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    within = [share for stage, share in told if stage.endswith("tell them apart?")]
+    assert len(set(within)) == 2, "one step for each classifier"
+    assert within[-1] - within[0] > 0.2, "they take most of the time"
+
+
 def test_looks_are_counted_on_the_next_card(label_release, ledger):
     quick(staff(), label_release, ledger=ledger)
     ledger.grant("staff", ds.PureDP(1))

@@ -19,10 +19,10 @@ def symbol(currency: str | None) -> str:
     return "ρ" if currency == "rho" else "ε"
 
 
-def budget_bar(statement: Statement, planned: bool = False) -> str:
+def budget_bar(statement: Statement, planned: int | None = None) -> str:
     """Granted, spent and left: every run is a piece of the bar, what is left is its open end.
 
-    With `planned` there is an empty piece that the Plan page moves as its slider does.
+    With `planned` units there is a piece for the next run, which the Plan page moves as its slider does.
     """
     whole = max(statement.granted_units, 1)
     at, pieces = 0.0, []
@@ -36,8 +36,10 @@ def budget_bar(statement: Statement, planned: bool = False) -> str:
         size = f'x="{at:.2f}" y="4" width="{max(width - 1.5, 0.5):.2f}" height="22"'
         pieces.append(f'<rect class="{kind}" {size}>{title}</rect>')
         at += width
-    if planned:
-        pieces.append(f'<rect class="planned" data-from="{at:.2f}" x="{at:.2f}" y="4" width="0" height="22"/>')
+    if planned is not None:
+        width = min(BAR * planned / whole, BAR - at)
+        size = f'data-from="{at:.2f}" x="{at:.2f}" y="4" width="{width:.2f}" height="22"'
+        pieces.append(f'<rect class="planned" {size}/>')
     units = statement.granted_units, statement.spent_units, statement.remaining_units
     words = f"{sign} = " + "{} granted, {} spent, {} left".format(*map(decimal_text, units))
     return (

@@ -33,9 +33,15 @@ WIDEST = 2**31 - 1
 """Characters of a line that is never broken."""
 
 
-def supported(neighbours: str) -> list[str]:
-    """The methods that have a proof under a relation."""
-    return [name for name, made in METHODS.items() if neighbours in vars(made)["relations"]]
+def supported(neighbours: str, *, households: bool = False) -> list[str]:
+    """The methods that have a proof under a relation, and make households with their members where there are some."""
+    proven = [name for name, made in METHODS.items() if neighbours in vars(made)["relations"]]
+    return [name for name in proven if not households or getattr(METHODS[name], "makes_members", False)]
+
+
+def supported_for(schema: Schema) -> list[str]:
+    """The methods that can make the tables of a schema."""
+    return supported(schema.neighbours, households=schema.members is not None)
 
 
 @dataclass(frozen=True)
@@ -124,12 +130,15 @@ class Choices:
         read = [Path(data)] if neighbours == "label" and data else []
         return command("plan", *read, "--schema", Path(schema_file), *self.options(), *rows)
 
-    def run_command(self, schema_file: str, data: str, neighbours: str, ledger: str, out: str) -> str:
+    def run_command(
+        self, schema_file: str, data: str, neighbours: str, ledger: str, out: str, members: str = ""
+    ) -> str:
         """`dipsmith synthesize …`."""
         more = ["--known-rows", str(self.rows)] if self.rows is not None and neighbours == "add-remove" else []
         more += ["--format", "csv"] if self.format == "csv" else []
         more += self.files.words()
-        files = ("--ledger", Path(ledger), "--out", Path(out))
+        files: list[str | Path] = ["--ledger", Path(ledger), "--out", Path(out)]
+        files = ["--members", Path(members), *files] if members else files
         read = Path(data or "FILE")
         return command("synthesize", read, "--schema", Path(schema_file), *self.options(), *more, *files)
 
@@ -146,7 +155,13 @@ class Choices:
         return render({k: v for k, v in chosen.items() if v not in (None, {}, [])})
 
     def script(
-        self, schema: Schema, data: str, ledger: str, out: str, comparison: Mapping[str, Any] | None = None
+        self,
+        schema: Schema,
+        data: str,
+        ledger: str,
+        out: str,
+        comparison: Mapping[str, Any] | None = None,
+        members: str = "",
     ) -> str:
         """A Python script that does the same, from the folder of the workspace; with the last comparison's analyses."""
         amounts = {
@@ -159,6 +174,8 @@ class Choices:
             more["known_rows"] = rows
         if self.analyses:
             more["analyses"] = list(self.analyses)
+        if members:
+            more["members"] = members
         made = type(self.method_for(schema)).__name__
         settings = settings_for(self.method, self.settings, schema)
         saved = {"folder": out} | ({"format": "csv"} if self.format == "csv" else {})

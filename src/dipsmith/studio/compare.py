@@ -12,6 +12,7 @@ from dipsmith.report.commands import command
 from dipsmith.schema.formula import Formula
 from dipsmith.studio import jobs
 from dipsmith.studio.accounts import account_of
+from dipsmith.studio.members import members_file
 from dipsmith.studio.release import releases_of
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.synthesis.release import read_card
@@ -93,6 +94,7 @@ def start(visit: Visit) -> Mapping[str, Any]:
         "releases": [workspace.relative(found[r]) for r in wanted],
         "analyses": analyses,
         "classifiers": classifiers,
+        "members": members_file(workspace, project.document),
         "out": f"comparisons/{project.id}-{request[:8]}",
         "says": ", ".join(formulas) or "no analyses",
     }
@@ -121,6 +123,7 @@ def _command(job: Mapping[str, Any], by: str | None, levels: Mapping[str, str], 
         words += ["--reference", f"{column}={level}"]
     for name in job["classifiers"]:
         words += ["--classifier", name]
+    words += ["--members", Path(job["members"])] if job["members"] else []
     return command(*words, "--ledger", Path(ledger), "--out", Path(job["out"]))
 
 

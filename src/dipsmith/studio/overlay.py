@@ -118,11 +118,17 @@ def _bar(authentic: float, synthetic: Sequence[float], end: float) -> str:
     def width(share: float) -> float:
         return 100 * min(share / end, 1.0)
 
+    # One release is laid over the authentic bar; several stand below it, so that each is seen.
+    below = len(synthetic) > 1
+    tall = 6 if below else 12
+    tops = [1 + 7 * (i + 1) if below else 1 for i in range(len(synthetic))]
     outlines = "".join(
-        f'<rect class="rim" x="0" y="1" width="{width(s):.2f}" height="12"/><rect class="synthetic r{i}" x="0" y="1" width="{width(s):.2f}" height="12"/>'
-        for i, s in enumerate(synthetic)
+        f'<rect class="{kind}" x="0" y="{top}" width="{width(s):.2f}" height="{tall}"/>'
+        for i, (s, top) in enumerate(zip(synthetic, tops, strict=True))
+        for kind in ("rim", f"synthetic r{i}")
     )
-    return f'<svg class="overlay" viewBox="0 0 101 14" preserveAspectRatio="none" aria-hidden="true"><rect class="authentic" x="0" y="1" width="{width(authentic):.2f}" height="12"/>{outlines}</svg>'
+    size = f' m{len(synthetic)}" viewBox="0 0 101 {8 + 7 * len(synthetic)}' if below else '" viewBox="0 0 101 14'
+    return f'<svg class="overlay{size}" preserveAspectRatio="none" aria-hidden="true"><rect class="authentic" x="0" y="1" width="{width(authentic):.2f}" height="{tall}"/>{outlines}</svg>'
 
 
 def _short(label: str, most: int = 14) -> str:

@@ -21,12 +21,14 @@ from dipsmith.privacy.protection import protection_of, require_agreement
 from dipsmith.privacy.statement import USUAL_DELTA, Statement
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
+from dipsmith.schema.households import line_schema
 from dipsmith.studio.accounts import account_of
 from dipsmith.studio.analyses import forecast, forecast_facts
 from dipsmith.studio.budget_bar import budget_bar, symbol
-from dipsmith.studio.choices import Choices, supported
+from dipsmith.studio.choices import Choices, supported_for
 from dipsmith.studio.jobs import list_jobs
 from dipsmith.studio.meaning import BETS, RELATIONS, meaning, practice
+from dipsmith.studio.members import members_file
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.studio.workspace import Project, Workspace
@@ -50,10 +52,10 @@ def show(visit: Visit) -> Screen:
     values |= {
         "schema": schema,
         "choices": choices,
-        "methods": [(name, METHODS[name].summary) for name in supported(schema.neighbours)],
+        "methods": [(name, METHODS[name].summary) for name in supported_for(schema)],
         "statement": account,
         "symbol": symbol(account.currency),
-        "bar": budget_bar(account, planned=True),
+        "bar": budget_bar(account, planned=0),
         "practice": practice(),
         "relation": RELATIONS[schema.neighbours],
         "files": [name for name in workspace.data_files() if name != project.data],
@@ -74,7 +76,7 @@ def show(visit: Visit) -> Screen:
             "currency": account.currency,
             "neighbours": schema.neighbours,
             "names": list(schema.names),
-            "words": {name: METHODS[name].summary for name in supported(schema.neighbours)},
+            "words": {name: METHODS[name].summary for name in supported_for(schema)},
             "agreed": [str(a) for a in schema.analyses],
             "grows": [name for name in METHODS if public_setting(METHODS[name])],
         },
@@ -90,7 +92,7 @@ def _knobs(method: str) -> list[Field[Any]]:
 def choices_of(workspace: Workspace, project: Project, schema: Schema) -> Choices:
     """What was chosen so far; the suggested method before anything was."""
     choices = Choices.of(project.choices)
-    if choices.method in supported(schema.neighbours):
+    if choices.method in supported_for(schema):
         return choices
     if not project.choices:
         left = account_of(workspace, project.name)
@@ -105,7 +107,14 @@ def commands(workspace: Workspace, project: Project, schema: Schema, choices: Ch
     file, ledger = schema_file(project), workspace.ledger_name
     return {
         "plan": choices.plan_command(file, project.data, schema.neighbours),
-        "run": choices.run_command(file, project.data, schema.neighbours, ledger, f"{project.id}-release"),
+        "run": choices.run_command(
+            file,
+            project.data,
+            schema.neighbours,
+            ledger,
+            f"{project.id}-release",
+            members_file(workspace, project.document),
+        ),
         "grant": command("ledger", "grant", schema.name, "--ledger", Path(ledger), "--epsilon", 1),
     }
 
@@ -219,6 +228,7 @@ def spending(statement: Statement, budget: Budget, schema: Schema, what: str = "
 def _plan_facts(found: Plan, schema: Schema, seek: str = "", *, all_of_them: bool = False) -> dict[str, Any]:
     """The plan as the page shows it: of columns and pairs those that are sought, the worst first."""
     errors, most = {}, MOST_SHOWN if all_of_them or seek else SHOWN
+    measured = schema if schema.members is None else line_schema(schema)
     words = seek.lower().split()
     for ways in (1, 2):
         group = [e for e in found.errors if len(e.attributes) == ways and e.how != "public"]
@@ -226,10 +236,12 @@ def _plan_facts(found: Plan, schema: Schema, seek: str = "", *, all_of_them: boo
             group = [e for e in group if all(w in " ".join(e.attributes).lower() for w in words)]
         known = sorted((e for e in group if e.tvd is not None), key=lambda e: -(e.tvd or 0.0))
         errors[str(ways)] = {
-            "worst": [e.to_dict() | {"levels": schema[e.attributes[0]].size} for e in known[:most]],
+            "worst": [e.to_dict() | {"levels": measured[e.attributes[0]].size} for e in known[:most]],
             "more": max(0, len(known) - most),
             "least": known[-1].tvd if known else None,
             "unknown": [" × ".join(e.attributes) for e in group if e.how == "unknown"][:most],
+            "apart": sum(e.how == "unknown" for e in group),
+            "all": len(group),
         }
     delta = [found.delta.sentence] if found.delta else []
     steps = sorted((s for s in found.steps if s.cells), key=lambda s: -(s.cells or 0))
@@ -281,7 +293,7 @@ def script(visit: Visit) -> Download:
     schema = schema_of(workspace, project)
     files, compared = (project.data, workspace.ledger_name), _last_comparison(workspace, project)
     choices = choices_of(workspace, project, schema)
-    text = choices.script(schema, *files, f"{project.id}-release", compared)
+    text = choices.script(schema, *files, f"{project.id}-release", compared, members_file(workspace, project.document))
     return Download(f"{project.id}.py", "text/x-python; charset=utf-8", text)
 
 

@@ -60,7 +60,7 @@ def show(visit: Visit) -> Screen:
         "others": [(r, read_card(p)) for r, p in found.items()],
         "results": fragment(Page("", (), (card.result_section,)), "").html if card.results else "",
         "sections": fragment(Page("", (), sections), "").html,
-        "preview": _preview(folder),
+        "previews": _previews(folder),
         "files": [(name, (folder / name).stat().st_size) for name in files_of(folder)],
         "citation": citation(card),
         "command": command("verify", Path(where), "--ledger", Path(workspace.ledger_name)),
@@ -69,13 +69,26 @@ def show(visit: Visit) -> Screen:
     return Screen("release.html", values)
 
 
-def _preview(folder: Path) -> tuple[list[tuple[str, bool]], list[list[str]]]:
-    """Names of the columns, whether each is a number, and the first rows."""
-    table = read_table(set_file(folder, 1), read_schema(folder)).slice(0, PREVIEWED)
+Preview = tuple[str, list[tuple[str, bool]], list[list[str]]]
+"""A table's name, the names of its columns, whether each is a number, and its first rows."""
+
+
+def _previews(folder: Path) -> list[Preview]:
+    """The first rows of every table of the first set: one, or households and their members."""
+    schema = read_schema(folder)
+    found = [_preview(schema.name, read_table(set_file(folder, 1), schema))]
+    if schema.members is not None:
+        people = schema.members.schema
+        found.append(_preview(people.name, read_table(set_file(folder, 1, people.name), people)))
+    return found
+
+
+def _preview(name: str, whole: pa.Table) -> Preview:
+    table = whole.slice(0, PREVIEWED)
     columns = [[_as_text(v) for v in c.to_pylist()] for c in table.columns]
     numeric = [pa.types.is_integer(t) or pa.types.is_floating(t) for t in table.schema.types]
     names = list(zip(table.column_names, numeric, strict=True))
-    return names, [list(row) for row in zip(*columns, strict=True)]
+    return name, names, [list(row) for row in zip(*columns, strict=True)]
 
 
 def _as_text(value: object) -> str:

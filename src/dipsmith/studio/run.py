@@ -22,6 +22,7 @@ from dipsmith.sources.header import check_header
 from dipsmith.studio import jobs
 from dipsmith.studio.accounts import account_of
 from dipsmith.studio.budget_bar import budget_bar, symbol
+from dipsmith.studio.members import members_file
 from dipsmith.studio.plan import choices_of, commands, facts_of, ready, spending
 from dipsmith.studio.schema import schema_of
 from dipsmith.studio.views import Screen, Visit
@@ -52,8 +53,9 @@ def show(visit: Visit) -> Screen:
         "going": any(j["status"] in ("waiting", "running", "stopped") for j in seen["jobs"]),
         "method": METHODS[choices.method].summary,
         "settings": ", ".join(f"{k} = {v}" for k, v in choices.settings.items()) or "as by default",
+        "members": members_file(workspace, project.document),
         "command": commands(workspace, project, schema, choices)["run"],
-        "bar": budget_bar(account),
+        "bar": budget_bar(account, planned=spends["units"] if spends["allowed"] else None),
         "state": {"project": project.id, "request": uuid.uuid4().hex, **seen},
     }
     return Screen("run.html", values)
@@ -68,6 +70,9 @@ def start(visit: Visit) -> Mapping[str, Any]:
     choices = choices_of(workspace, project, schema)
     file = workspace.inside(project.data)
     check_header(project.data, source(file).columns, schema.columns)
+    people = members_file(workspace, project.document)
+    if schema.members is not None:
+        check_header(people, source(workspace.inside(people)).columns, schema.members.schema.columns)
     out = f"releases/{project.id}-{request[:8]}"
     target = workspace.inside(out)
     target.parent.mkdir(exist_ok=True)
@@ -78,7 +83,7 @@ def start(visit: Visit) -> Mapping[str, Any]:
     rest = choices.budget if expected is None else expected.rest(choices.budget)
     make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each)
     choices.files.target(schema, workspace.public_file)
-    job = {"data": project.data, "schema": schema.to_dict(), "choices": asdict(choices), "out": out}
+    job = {"data": project.data, "members": people, "schema": schema.to_dict(), "choices": asdict(choices), "out": out}
     job["says"] = f"{choices.method}, {choices.budget}"
     return charge_and_launch(visit, request, "run", job, schema, choices.budget, request, method.name)
 
@@ -96,7 +101,8 @@ def charge_and_launch(
     """Make a job, charge the ledger and start the worker; of two tabs that ask at once, one makes the job."""
     workspace, project = visit.workspace, visit.project
     private = source(workspace.inside(project.data))
-    require_apart(schema, [private], workspace.ledger)
+    people = source(workspace.inside(asked["members"])) if asked.get("members") else None
+    require_apart(schema, [private, people], workspace.ledger)
     if jobs.submit(workspace, job, kind, project.id, asked):
         try:
             # The charge comes first, alone and durably: of two jobs that spend at once, the ledger refuses one.
@@ -105,6 +111,7 @@ def charge_and_launch(
                 budget,
                 protects=protection_of(schema),
                 source=fingerprint(private),
+                also=[mark for mark in [None if people is None else fingerprint(people)] if mark is not None],
                 request_id=request,
                 method=method,
                 another_grant=visit.body.get("another_grant") is True,

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from dipsmith.errors import InputError, SchemaError, UsageError
-from dipsmith.methods.catalogue import METHODS
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.schema.files import from_dict
 from dipsmith.schema.markup import Line, parse, render
 from dipsmith.schema.show import describe
+from dipsmith.studio.members import named_members, with_members
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.studio.workspace import Project, Workspace
 
@@ -35,15 +35,15 @@ def show(visit: Visit) -> Screen:
         "revision": project.revision,
         "document": dict(project.document),
         "columns": list(project.columns),
+        "others": [
+            {"id": p.id, "data": p.data, "columns": list(p.columns)}
+            for p in visit.workspace.projects()
+            if p.id != project.id
+        ],
         "report": report(visit.workspace, project.document),
     }
     file = Path(schema_file(project))
     shown = command("schema", "check", file)
-    if project.document.get("members") is not None:
-        both = Path(project.data), "--members", "FILE", "--schema", file
-        able = next(name for name in METHODS if getattr(METHODS[name], "makes_members", False))
-        ledger = "--ledger", Path(visit.workspace.ledger_name)
-        shown = command("synthesize", *both, "--method", able, "--epsilon", 1, *ledger, "--out", "release/")
     return Screen("schema.html", {"project": project, "step": "schema", "state": state, "command": shown})
 
 
@@ -85,6 +85,8 @@ def read_yaml(visit: Visit) -> Mapping[str, Any]:
     document = parse(text)
     if not isinstance(document, dict) or not isinstance(document.get("fields"), list):
         raise SchemaError("this is not a schema file: it has no list 'fields'")
+    if document.get("members") is not None:
+        document = named_members(visit.workspace, visit.path["project"], document)
     return {"document": document, "report": report(visit.workspace, document)}
 
 
@@ -117,8 +119,9 @@ def schema_of(workspace: Workspace, project: Project) -> Schema:
 
 def _read(workspace: Workspace, document: Mapping[str, Any]) -> Schema:
     """A schema from a draft; whatever file it names, such as a code list, has to be a public one of the workspace."""
-    _refuse_households(document)
-    files = [path for path in _named_files(document) if isinstance(path, str) and path]
+    document = with_members(workspace, document)
+    both = [document, *_entries([document.get("members")])]
+    files = [path for part in both for path in _named_files(part) if isinstance(path, str) and path]
     for path in files:
         workspace.public_file(path)
     try:
@@ -167,15 +170,6 @@ def _named_files(document: Mapping[str, Any]) -> Iterator[object]:
 def _entries(given: object) -> list[Mapping[str, Any]]:
     """The entries of a list in a draft that are names with values, as they have to be."""
     return [entry for entry in given if isinstance(entry, dict)] if isinstance(given, list) else []
-
-
-def _refuse_households(document: Mapping[str, Any]) -> None:
-    """Refuse two tables: a run of the studio has one file."""
-    if document.get("members") is not None:
-        raise SchemaError(
-            "the studio makes one table, and this schema has two, households and their members: make both with the "
-            "command at the foot of this page, or describe one of the two files by itself"
-        )
 
 
 def report(workspace: Workspace, document: Mapping[str, Any]) -> dict[str, Any]:

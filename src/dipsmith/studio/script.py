@@ -76,6 +76,7 @@ def script(
             "    ledger=ledger,",
             f"    classifiers={literal(_plain(comparison['classifiers']) or None)},",
             f"    analyses={literal(_plain(comparison['analyses']))},",
+            *([f"    members={literal(more['members'])},"] if "members" in more else []),
             ")",
             "found.save('comparison')",
         ]

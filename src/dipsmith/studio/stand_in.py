@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from dipsmith.errors import DipsmithError
+from dipsmith.errors import DipsmithError, UsageError
 from dipsmith.schema import Codes, Schema
 from dipsmith.studio import jobs
-from dipsmith.studio.choices import Choices, supported
+from dipsmith.studio.choices import Choices, supported_for
 from dipsmith.studio.plan import choices_of, facts_of
 from dipsmith.studio.schema import schema_of
 from dipsmith.studio.views import Visit
@@ -52,6 +52,10 @@ def begin(visit: Visit) -> Mapping[str, Any]:
     if going:
         return {"job": going[0].id}
     schema = schema_of(workspace, project)
+    if schema.members is not None:
+        raise UsageError(
+            "households cannot be tried on a stand-in: one method makes them, and there is no other to choose"
+        )
     choices = choices_of(workspace, project, schema)
     facts = facts_of(workspace, project, schema, choices)
     chosen = visit.text("stand_in", 4096)
@@ -87,7 +91,7 @@ def rehearse(asked: Mapping[str, Any], root: Path, say: Callable[[str, float], N
 
     schema, choices, rows = Schema.from_dict(asked["schema"]), Choices.of(asked["choices"]), asked["rows"]
     rows_from = root / asked["stand_in"] if asked["stand_in"] else simulate(schema, rows)
-    amounts, names = AMOUNTS[choices.currency], supported(schema.neighbours)
+    amounts, names = AMOUNTS[choices.currency], supported_for(schema)
     points: list[dict[str, Any]] = []
     refused: dict[str, str] = {}
     for i, amount in enumerate(amounts):

@@ -30,6 +30,8 @@ from dipsmith.studio.workspace import Workspace, open_lock, write_json
 
 EVERY = 0.15
 """Seconds between notes."""
+READING, FITTING, DRAWING = 0.05, 0.1, 0.25
+"""About how long these take beside the comparison with one release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +143,7 @@ def _run(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
     schema = Schema.from_dict(asked["schema"])
     choices = Choices.of(asked["choices"])
     private = _checked(folder, root / asked["data"], schema)
+    people = None if schema.members is None else _checked(folder, root / asked["members"], schema.members.schema)
     with _door(folder) as door:
         if door is None:
             return
@@ -155,6 +158,7 @@ def _run(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
             known_rows=choices.rows_for(schema),
             onto=choices.files.target(schema, Workspace.of(root).public_file),
             analyses=choices.analyses,
+            members=people,
             request=job["id"],
             progress=_through(door, notes),
         )
@@ -182,6 +186,21 @@ def _confirm(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
     write_state(folder, "finished", "answered", 1.0)
 
 
+def _whole(notes: Notes, releases: int, *, fits: bool) -> Callable[[str, float], None]:
+    """Progress of a whole comparison, from that of its stages: reading, one release after the other, fits, drawing."""
+    weights = [READING, *[1.0] * releases, *[FITTING] * fits, DRAWING]
+    begun: list[str] = []
+
+    def show(stage: str, share: float) -> None:
+        name = stage.partition(": ")[0]
+        if name not in begun:
+            begun.append(name)
+        i = min(begun.index(name), len(weights) - 1)
+        notes(stage, (sum(weights[:i]) + weights[i] * share) / sum(weights))
+
+    return show
+
+
 def _compare(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
     from dipsmith.studio import distributions
     from dipsmith.studio.fragments import fragment, without_parameters
@@ -195,15 +214,17 @@ def _compare(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
             return
         # Nothing is given back here: the look is logged before the first row is read.
         write_state(folder, "running", "reading", 0.0)
+    show = _whole(notes, len(asked["releases"]), fits=bool(asked["analyses"]))
     found = compare(
         root / asked["data"],
         *(root / r for r in asked["releases"]),
         ledger=job["ledger"],
         analyses=[Regression.of(a) for a in asked["analyses"]],
         classifiers=asked["classifiers"] or None,
-        progress=notes,
+        members=root / asked["members"] if asked.get("members") else None,
+        progress=show,
     )
-    notes("drawing the figures", 0.0)
+    show("drawing the figures", 0.0)
     out = Workspace.of(root).inside(asked["out"])
     out.parent.mkdir(mode=0o700, exist_ok=True)
     found.save(out)

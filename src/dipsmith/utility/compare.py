@@ -26,7 +26,7 @@ from dipsmith.utility.comparison import Comparison
 from dipsmith.utility.findings import Findings
 from dipsmith.utility.households import HOUSEHOLDS
 from dipsmith.utility.matching import Matched, join_by_identifier
-from dipsmith.utility.metric import Metric, MetricValue, SideBySide, all_metrics
+from dipsmith.utility.metric import Chapter, Metric, MetricValue, SideBySide, all_metrics
 from dipsmith.utility.pair import authentic_codes
 from dipsmith.utility.raw_values import RAW_VALUES
 from dipsmith.utility.regression import Regression, compare_regression
@@ -143,6 +143,7 @@ def compare(
     for name, release in loaded.items():
         joined = _match(private, codes, third_file, release, base, on) if on else None
         attacked = None if sensitive is None else tuple(sensitive)
+        steps = _Steps(say, name, chapters)
         both = SideBySide(
             codes,
             release,
@@ -159,11 +160,12 @@ def compare(
             rows,
             careers,
             homes,
+            steps,
         )
         results: dict[str, Any] = {}
-        for i, chapter in enumerate(chapters):
+        for chapter in chapters:
             if chapter.applies(both):
-                say(f"comparing {name}: {chapter.heading}", i / len(chapters))
+                steps.begin(chapter)
             results |= chapter.find(both)
         results["metrics"] = {m.name: _values(m, both) for m in single}
         say(f"comparing {name}", 1.0)
@@ -181,6 +183,26 @@ def compare(
         say("fitting", (i + 1) / len(wanted))
     told = left_out, looks[0], seed, chapters, single
     return Comparison(base.name, base, tuple(findings), tuple(regressions), *told, tuple(tables))
+
+
+class _Steps:
+    """Progress from chapter to chapter, and within one, as a share of all."""
+
+    def __init__(self, say: Progress, release: str, chapters: Sequence[Chapter]) -> None:
+        self._say, self._release, self._chapters = say, release, chapters
+        self._now: Chapter | None = None
+
+    def begin(self, chapter: Chapter) -> None:
+        """Say what is being found out."""
+        self._now = chapter
+        self(0.0)
+
+    def __call__(self, share: float) -> None:
+        """Say how much of it is done."""
+        assert self._now is not None
+        before = sum(c.effort for c in self._chapters[: self._chapters.index(self._now)])
+        done = (before + share * self._now.effort) / sum(c.effort for c in self._chapters)
+        self._say(f"comparing {self._release}: {self._now.heading}", done)
 
 
 def _people(given: Any, schema: Schema) -> Source | None:

@@ -45,7 +45,8 @@ class SideBySide:
     crosses with the targets, None for the longest list; `shown_pairs` are columns to be drawn within each other; `raw` has
     the authentic numbers and times themselves, None where nobody read them. Classifiers other than logistic main effects,
     and attackers, see at most so many `rows` of each table. `careers` are the authentic rows of a panel, linked;
-    `households` the authentic ones with their members, where the release has some and they were read.
+    `households` the authentic ones with their members, where the release has some and they were read. Chapters that take
+    long tell `progress` how much of them is done.
     """
 
     authentic: Codes
@@ -63,6 +64,7 @@ class SideBySide:
     rows: int = ROWS
     careers: Any = None
     households: HouseholdRoster | None = None
+    progress: Callable[[float], None] = lambda share: None
     _scored: dict[tuple[str, int], Propensity] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -108,7 +110,8 @@ class Chapter:
     `find` gives what it shows of one release, by the keys of comparison.json; `blocks` its content, from the findings of
     all releases (nothing leaves the chapter out); `lines` its lines of the summary for one release: what, value, and what
     chance alone would give. `place` is where it stands on the page: dipsmith's own chapters have 1 to 7; what has less than 1
-    stands before the summary. Progress names it where it `applies`.
+    stands before the summary. Progress names it where it `applies`, and counts with its `effort`: how long it takes beside
+    others.
     """
 
     heading: str
@@ -117,6 +120,7 @@ class Chapter:
     lines: Callable[[Findings], Sequence[tuple[str, Cell, Cell]]] = lambda found: ()
     place: int = 8
     applies: Callable[[SideBySide], bool] = lambda both: True
+    effort: float = 1.0
 
 
 @dataclass(frozen=True)

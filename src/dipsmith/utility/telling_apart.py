@@ -214,7 +214,8 @@ def _groups(scored: Scored, groups: int) -> list[tuple[float, float, float]]:
 
 def _find(both: SideBySide) -> dict[str, Any]:
     scores, binned, squared = [], [], None
-    for classifier in both.classifiers:
+    for done, classifier in enumerate(both.classifiers):
+        both.progress(done / len(both.classifiers))
         first, *others = (both.propensity(classifier, i) for i in range(len(both.pairs)))
         scores.append(mean_specks([specks(scored) for scored in (first, *others)]))
         binned.append(binned_scores(first))
@@ -266,7 +267,7 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
     ]
 
 
-TELLING_APART = Chapter("Can a classifier tell them apart?", _find, _blocks, _lines, place=1)
+TELLING_APART = Chapter("Can a classifier tell them apart?", _find, _blocks, _lines, place=1, effort=15.0)
 
 Measure = Callable[[SideBySide], tuple[float, float]]
 

@@ -60,8 +60,13 @@ export function pairs(found) {
   if (group.worst.length) {
     parts.push(table([['pair', false], ['cells', true], ['± points', true], ['rows that move, %', true], ['', false], ['', false]],
       group.worst.map((e) => [e.marginal.join(' × '), number(e.cells), within(e.share_sd), number(100 * e.tvd), bar(e.tvd / FULL, `${number(100 * e.tvd)} points`), e.how]),
-      `Pairs, the worst first; a full bar is ${100 * FULL} % or more${rest(group)}`));
-  } else if (group.unknown.length) parts.push(node('p', { class: 'soft' }, `Pairs: ${rest(group).slice(2)}.`));
+      `Pairs, the worst first; a full bar is ${100 * FULL} % or more${rest({ ...group, unknown: [] })}`));
+  }
+  // Small errors of single columns are no merit of a method that leaves the pairs out.
+  if (group.apart) {
+    const some = group.unknown.slice(0, 3).join(', ');
+    parts.unshift(node('p', { class: 'verdict', id: 'apart' }, `${group.apart === group.all ? `None of the ${number(group.all)} pairs` : `${number(group.apart)} of ${number(group.all)} pairs`} will ${group.apart === group.all ? '' : 'not '}be measured (${some}${group.apart > 3 ? ', …' : ''}): how their columns hang together is lost at any budget, but for what other tables carry. The errors above are of single columns and say nothing of it.`));
+  }
   const words = new Set([...found.errors['1'].worst, ...group.worst].map((e) => e.how));
   const told = Object.entries(HOW).filter(([how]) => words.has(how)).map(([how, says]) => `${how}: ${says}`);
   if (told.length) parts.push(node('p', { class: 'soft' }, `${told.join('; ')}.`));

@@ -1,4 +1,5 @@
-// Jobs as the Run and Compare pages list them: stage, share done, and what can be done. Never how long: that depends on the rows.
+// Jobs as the Run and Compare pages list them: stage, share done, and what can be done. How long it will take only of a
+// comparison, which is confidential as a whole, and as this browser sees it: how long a run takes depends on the rows.
 // A line that is there is changed in place, so that a button stays under the pointer and keeps the focus.
 import { ask, complain, node } from './page.js';
 
@@ -29,8 +30,17 @@ function buttons(parts, job, link, refresh) {
   parts.buttons.replaceChildren(...made);
 }
 
-function said(job) {
-  if (job.status === 'running') return `${job.stage}, ${Math.round(100 * job.share)} %`;
+function left(job, parts) {
+  const now = Date.now();
+  parts.first ??= { at: now, share: job.share };
+  const [took, done] = [(now - parts.first.at) / 1000, job.share - parts.first.share];
+  if (job.kind !== 'compare' || took < 3 || done < 0.05) return '';
+  const seconds = took * (1 - job.share) / done;
+  return seconds < 8 ? ', a few seconds left' : seconds < 90 ? `, about ${5 * Math.ceil(seconds / 5)} seconds left` : `, about ${Math.ceil(seconds / 60)} minutes left`;
+}
+
+function said(job, parts) {
+  if (job.status === 'running') return `${job.stage}, ${Math.round(100 * job.share)} %${left(job, parts)}`;
   return job.status === 'waiting' ? job.stage : WORDS[job.status];
 }
 
@@ -48,7 +58,7 @@ export function draw(place, jobs, link, refresh) {
     if (!lines.has(job.id)) lines.set(job.id, line(job));
     const parts = lines.get(job.id);
     parts.name.textContent = job.says;
-    parts.said.textContent = said(job);
+    parts.said.textContent = said(job, parts);
     parts.progress.value = going(job) ? job.share : job.status === 'finished' ? 1 : 0;
     parts.progress.hidden = !going(job);
     parts.message.textContent = message(job);

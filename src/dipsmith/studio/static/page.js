@@ -37,10 +37,20 @@ export function upload(address, file, progress) {
 
 export const el = (id) => document.getElementById(id);
 
+// Where it happened: above what was used last, in the flow of the page, so that it covers nothing.
+function bring(place) {
+  const main = el('main');
+  let before = main.contains(document.activeElement) ? document.activeElement.closest('form, section, details, #job-list') : null;
+  while (before && before !== main && getComputedStyle(before.parentElement).display !== 'block') before = before.parentElement;
+  if (before && before !== main) before.before(place); else main.prepend(place);
+}
+
 export function say(text, wrong = false) {
   const place = el('says');
+  if (place.textContent !== text && text) bring(place);
   place.textContent = text;
   place.classList.toggle('error', wrong);
+  if (text) place.scrollIntoView({ block: 'nearest' });
 }
 
 export const complain = (error) => say(error.message, true);

@@ -137,7 +137,7 @@ function forecasts(found) {
 // Nothing of the plan before stays beside a choice that was refused.
 function refuse(error, place = 'sentence') {
   last = null;
-  el('outcome').hidden = el('onward').hidden = true;
+  el('outcome').hidden = el('above').hidden = el('onward').hidden = true;
   for (const id of ['suggestion', 'hopeless', 'files-says', 'analyses-says', 'command', 'sentence', 'amount-says', 'rows-says']) el(id).textContent = '';
   el(place).textContent = `${error.message.replace(/^./, (c) => c.toUpperCase()).replace(/\.?$/, '.')}`;
   el(place).classList.add('error');
@@ -153,7 +153,7 @@ function explore(found) {
 }
 
 function tell(found) {
-  el('outcome').hidden = el('onward').hidden = false;
+  el('outcome').hidden = el('above').hidden = el('onward').hidden = false;
   last = { ...found, amount: choices.amount };
   el('sentence').textContent = found.spending.sentence;
   el('sentence').classList.toggle('error', !found.spending.allowed);

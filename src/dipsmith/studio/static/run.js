@@ -7,8 +7,9 @@ let timer = null;
 
 function show(found) {
   draw(el('job-list'), found.jobs, (job) => `/p/${held.project}/release/${job.id}`, watch);
-  el('bar').innerHTML = found.bar;
   const mine = found.jobs.find((job) => job.id === held.request);
+  // Until then the bar shows what this run would take.
+  if (mine || found.bar !== held.bar) el('bar').innerHTML = found.bar;
   if (mine) {
     el('title').textContent = TITLES[mine.status];
     el('sentence').textContent = `${found.left} is left of what was granted. For another run, reload this page.`;

@@ -1,4 +1,5 @@
 import { ask, complain, el, node, number, redraw, say, state } from './page.js';
+import { chooseHouseholds, leaveHouseholds, showHouseholds } from './households.js';
 import { rules } from './rules.js';
 
 const held = state();
@@ -90,9 +91,9 @@ function show() {
   el('progress').textContent = report.ready
     ? `Complete: ${draft.fields.length} columns, ${report.cells} cells.`
     : `${report.complete} of ${draft.fields.length} columns are complete${terms ? `; ${terms} not chosen yet` : ''}. ${left || terms ? '' : report.problem}`;
-  el('next').hidden = !report.ready;
-  const dropped = held.columns.filter((c) => !field(c) && c !== draft.unit?.column && c !== draft.unit?.per);
-  const apart = [draft.unit?.column, draft.unit?.per].filter((c) => c && !field(c));
+  el('next').hidden = el('onward').hidden = !report.ready;
+  const dropped = held.columns.filter((c) => !field(c) && c !== draft.unit?.column && c !== draft.unit?.per && c !== draft.key);
+  const apart = [draft.unit?.column, draft.unit?.per, draft.key].filter((c) => c && !field(c));
   el('apart').textContent = apart.length ? `Read only to tell units apart, never released: ${apart.join(', ')}.` : '';
   redraw(el('dropped'), dropped, () => (dropped.length ? ['Never read, never released: ', ...dropped.flatMap((c, i) => [i ? ', ' : '', node('button', { type: 'button', class: 'quiet', 'data-take': c, title: `take ${c} in again` }, c)]), '.'] : []));
   terms_();
@@ -315,11 +316,17 @@ function terms_() {
   if (document.activeElement !== el('unit-per')) el('unit-per').replaceChildren(...options(outside, unit?.per, 'all time'));
   if (document.activeElement !== el('unit-order')) el('unit-order').replaceChildren(...options(outside, unit?.order, 'no order'));
   if (document.activeElement !== el('unit-rows')) el('unit-rows').value = unit?.max_rows || 1;
+  showHouseholds(held, draft);
 }
 document.querySelector('.terms').addEventListener('change', (event) => {
-  const before = draft.unit?.column;
+  const before = draft.unit?.column ?? draft.key, homes = event.target.value === 'household' || event.target.id.startsWith('home-');
+  if (event.target.name !== 'neighbours' && !homes) leaveHouseholds(draft);
   if (event.target.name === 'neighbours') draft.neighbours = event.target.value;
-  else if (event.target.name === 'unit' && event.target.value === 'row') draft.unit = 'row';
+  else if (homes) {
+    chooseHouseholds(held, draft);
+    draft.fields = draft.fields.filter((f) => f.name !== draft.key);
+    drawn.delete(draft.key);
+  } else if (event.target.name === 'unit' && event.target.value === 'row') draft.unit = 'row';
   else {
     const column = el('unit-column').value || held.columns.find((c) => /(^|_)id$/i.test(c)) || held.columns[0];
     draft.unit = { column, max_rows: el('unit-rows').value || '1', ...(el('unit-per').value ? { per: el('unit-per').value } : {}), ...(el('unit-order').value ? { order: el('unit-order').value } : {}), ...(draft.unit?.link ? { link: draft.unit.link } : {}) };
@@ -327,7 +334,7 @@ document.querySelector('.terms').addEventListener('change', (event) => {
     drawn.delete(column);
   }
   // A column that no longer tells units apart is one to describe again.
-  if (before && before !== draft.unit?.column && held.columns.includes(before) && !field(before)) take(before);
+  if (before && before !== (draft.unit?.column ?? draft.key) && held.columns.includes(before) && !field(before)) take(before);
   if (current) edit(field(current) ? current : null);
   changed(false);
 });
@@ -342,7 +349,6 @@ el('yaml-file').addEventListener('change', async () => {
     drawn.clear(); chosen.clear();
     edit(null);
     await save();
-    if (draft.members) { location.reload(); return; }
     say(`Read ${draft.fields.length} columns from ${file.name}.`);
   } catch (error) { complain(error); }
 });
