@@ -29,7 +29,15 @@ from dipsmith.schema import Unit
 from dipsmith.schema.proposals import CellCounts, cut_by_mass
 from dipsmith.sources import source
 from dipsmith.synthesis.learn import _blank_schema
-from dipsmith.synthesis.learned_fields import FoundType, find_extent, find_type, text_field, unknown_field
+from dipsmith.synthesis.learned_fields import (
+    FoundType,
+    ValueExtent,
+    find_extent,
+    find_type,
+    number_field,
+    text_field,
+    unknown_field,
+)
 
 MIXED = ["17", "3.5", "0", "", "2011-05-06", "x", "-99", "1e9", "007", None]
 
@@ -460,6 +468,23 @@ def test_a_column_of_which_one_value_stands_out_is_left_to_the_steward():
     assert found.schema is None
     assert found.unsaid == ("gain",)
     assert "only 0 surely occurs" in found.text
+
+
+@pytest.mark.parametrize(("beside", "said"), [([90, -40, 60], True), ([90, 110, 60], False), ([95, 95, 95], False)])
+def test_a_neighbour_that_only_noise_reaches_opens_no_range(beside, said):
+    """Cells beside 0 that stand out neither alone nor together: a tail beyond them would be cut off, and 0 is all there is."""
+    cells = CellCounts(np.array([-2.0, -1.0, 1.0, 2.0]), np.array(beside, dtype=float), 100.0)
+    found = FoundType("loss", "integer", missing=False)
+    grid = CellCounts(np.arange(-2.0, 3.0), np.array([0.0, 0.0, 9000.0, 0.0]), 100.0)
+    drafted = number_field(ValueExtent(found, cells, ((0.0, 9000.0),), None), grid, 40)
+    assert (drafted.keys is None) == said
+    assert ("only 0 surely occurs" in drafted.reason) == said
+
+
+def test_the_level_for_others_is_told_from_a_value_that_is_called_so():
+    levels = [("White", 1200), ("Other", 800)]
+    drafted = text_field(FoundType("race", "string", missing=False, values=2900, doubt=1000.0), levels)
+    assert (drafted.keys["enum"], drafted.keys["other"]) == (["Other", "White", "any other"], "any other")
 
 
 def test_values_that_noise_hides_do_not_count_as_the_most_frequent_one():

@@ -223,8 +223,8 @@ def number_field(extent: ValueExtent, fine: CellCounts | None, columns: int) -> 
         cut = cut_by_magnitude(scale, extent.cells, extent.spikes, step)
     else:
         cut = cut_by_mass(scale, _from_zero(fine, fine.trimmed()), columns)
-    if scale == "integer" and extent.cells.edges[-1] - extent.cells.edges[0] == 1:
-        only = f"only {extent.cells.edges[0]:g} surely occurs; other values, if any, are fewer rows than noise hides"
+    if scale == "integer" and (alone := _one_value(extent)) is not None:
+        only = f"only {alone:g} surely occurs; other values, if any, are fewer rows than noise hides"
         return DraftField(found.column, None, f"{only}: say its bounds, or leave the column out")
     keys: dict[str, object] = {"name": found.column, "type": found.type, **cut.keys}
     if found.precision is not None:
@@ -239,6 +239,15 @@ def number_field(extent: ValueExtent, fine: CellCounts | None, columns: int) -> 
         keys["open"] = "high" if cut.keys["minimum"] == 0 else "both"
         reason = cut.reason
     return DraftField(found.column, keys, reason)
+
+
+def _one_value(extent: ValueExtent) -> float | None:
+    """The one value that surely occurs; None where others do too, by a cell or by all of them together."""
+    cells = extent.cells
+    if cells.edges[-1] - cells.edges[0] == 1:
+        return float(cells.edges[0])
+    beside = max(float(cells.counts.max()), float(cells.counts.sum()) / len(cells.counts) ** 0.5)
+    return extent.spikes[0][0] if len(extent.spikes) == 1 and beside <= cells.doubt else None
 
 
 def _from_zero(cells: CellCounts, within: CellCounts) -> CellCounts:
@@ -274,8 +283,10 @@ def text_field(found: FoundType, levels: Sequence[tuple[str, int]] | None) -> Dr
     # where the frequent values are all there are, as far as noise can tell, nobody needs a level for others; noise that
     # could hide many rows tells nothing, and these would all count as the most frequent value
     few = FEW * found.values if found.doubt > HIDDEN * found.values else max(found.doubt, FEW * found.values)
-    other = kept[0] if len(listed) > 1 and rest <= few else OTHER
-    enum = listed if other in listed else [*listed, OTHER]
+    # Beside a level 'Other' nobody would know which one is meant.
+    others = OTHER if all(value.lower() != OTHER for value in listed) else f"any {OTHER}"
+    other = kept[0] if len(listed) > 1 and rest <= few else others
+    enum = listed if other in listed else [*listed, others]
     keys: dict[str, object] = {"name": found.column, "type": "string", "enum": enum, "other": other}
     if found.missing:
         keys["missing"] = True
