@@ -5,11 +5,13 @@ import re
 import shutil
 import subprocess
 import zlib
+from itertools import pairwise
 
 import pytest
 
 from dipsmith.report.content import Figure, Page, Section, Table
 from dipsmith.report.figures import Against, ChartLine, Distribution, against, available, bars, curves, distributions
+from dipsmith.report.histograms import Overlay, overlays
 from dipsmith.report.sections import page
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -131,6 +133,12 @@ def test_no_title_is_cut_and_no_label_lies_on_another():
     ranges = [f"{i * 2500:,} to {i * 2500 + 2499:,}" for i in range(40)]
     wide = Distribution("pay_before_taxes_and_transfers_of_the_household", ranges, np.full(40, 1 / 40), True)
     few = Distribution("hours", ["0 to 9", "10 to 39", "40 to 40", "41 to 99"], np.full(4, 0.25), True, noise=0.02)
+    steps = [0, 1, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 99_999, 100_000]
+    spans = [f"{a}-{b - 1}" if b - a > 1 else str(a) for a, b in pairwise(steps)]
+    money = Distribution("capital-gain", spans, np.full(12, 1 / 12), True)
+    losses = Distribution(
+        "capital-loss", ["10000-19999", "20000-49999", "50000-99999", "100000-199999"] * 2, np.full(8, 1 / 8), True
+    )
     line = ChartLine("ceiling", np.linspace(0, 1, 11))
     rocs = [
         (f"marital_status_and_household_{i} (AUC 0.71, ceiling 0.88)", line, [ChartLine("attacker", line.values**0.8)])
@@ -143,6 +151,8 @@ def test_no_title_is_cut_and_no_label_lies_on_another():
     drawn = [
         distributions([wide, few]),
         distributions([few] * 5),
+        distributions([money, losses, few]),
+        overlays([Overlay(d.title, "TVD .1", d.labels, d.shares, (d.shares,), True) for d in (money, losses)], ["a"]),
         curves(rocs, np.linspace(0, 1, 11), "false positive rate", "true positive rate"),
         against([Against("pairs", at, beside, named)], "authentic", "synthetic"),
     ]

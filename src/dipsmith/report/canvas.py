@@ -206,6 +206,32 @@ def shorten_all(labels: Sequence[str], most: int) -> list[str]:
     ]
 
 
+def few_labels(labels: Sequence[str], room: int) -> tuple[list[int], list[str]]:
+    """Which of many positions are named, two to four, and how, so that their texts have room beside one another.
+
+    A range is named by where it begins.
+
+    >>> few_labels([f"{i}000-{i}999" for i in range(1, 10)], 18)
+    ([0, 4, 8], ['1000', '5000', '9000'])
+    >>> few_labels(["2003-01", "2003-02", "2003-03"], 27)
+    ([0, 1, 2], ['2003-01', '2003-02', '2003-03'])
+    """
+    for many in (4, 3, 2):
+        named = sorted({round(i * (len(labels) - 1) / (many - 1)) for i in range(many)})
+        texts = shorten_all([_begin(labels[i]) for i in named], 11)
+        if sum(map(len, texts)) + 2 * len(texts) <= room:
+            break
+    return named, texts
+
+
+def _begin(label: str) -> str:
+    """Where a range begins; any other label as it is."""
+    if " to " in label:
+        return label.partition(" to ")[0]
+    found = re.fullmatch(r"(-?\d+(?:\.\d+)?)[-–](-?\d+(?:\.\d+)?)", label)
+    return found[1] if found and float(found[1]) <= float(found[2]) else label
+
+
 def wrap_label(text: str, most: int, lines: int = 2) -> str:
     r"""A text on so many lines of so many characters; cut only where they are too few.
 

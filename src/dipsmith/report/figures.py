@@ -15,7 +15,19 @@ from typing import Any
 import numpy as np
 
 from dipsmith.arrays import Floats
-from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, RULE, SOFT, WIDTH, shorten, shorten_all, surface
+from dipsmith.report.canvas import (
+    COLOURS,
+    DASH,
+    INK,
+    MARKS,
+    RULE,
+    SOFT,
+    WIDTH,
+    few_labels,
+    shorten,
+    shorten_all,
+    surface,
+)
 from dipsmith.report.drawing import AUTHENTIC, comparison_key, draw_key, draw_line, name_reference, panels, release_look
 from dipsmith.report.drawing import ChartLine as ChartLine
 
@@ -259,8 +271,7 @@ def _draw_columns(axis: Any, panel: Distribution, most: int, style: dict[str, An
         if panel.noise is not None:
             low, high = np.maximum(panel.shares - panel.noise, 0.0), panel.shares + panel.noise
             axis.vlines(np.arange(len(labels)), low, high, colors=COLOURS[0], linewidth=0.5)
-    named = np.unique(np.linspace(0, len(labels) - 1, 4).astype(int))
-    axis.set_xticks(named, shorten_all([labels[i] for i in named], 11))
+    axis.set_xticks(*few_labels(labels, 24))
     axis.set_ylim(bottom=0)
     axis.set_ylabel("share of rows")
     axis.locator_params(axis="y", nbins=4)

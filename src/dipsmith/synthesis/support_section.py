@@ -43,12 +43,16 @@ def support_blocks(release: Release) -> tuple[Block, ...]:
         + (f" {left} more columns are in the list only." if left > 0 else ""),
         alternative=f"A triangle of all pairs of columns. {tally}. The worst first: {_worst(pairs)}.",
     )
-    rest = len(pairs) - MOST_LISTED
+    # Where the map has every column, its empty squares need no line each.
+    lines = [s for s in pairs if s.tables or left > 0] or pairs
+    unlisted = len(pairs) - len(lines)
+    rest = len(lines) - MOST_LISTED
     listing = Table.of(
         "Pairs of columns, the worst first",
         ("pair", "support", "noise on a count, s.e.", "average count", "where"),
-        [(s.asked, s.level, s.standard_error, s.typical_count, _why(s)) for s in pairs[:MOST_LISTED]],
+        [(s.asked, s.level, s.standard_error, s.typical_count, _why(s)) for s in lines[:MOST_LISTED]],
         (f"And {rest} more pairs that are better supported. " if rest > 0 else "")
+        + (f"{unlisted} pairs are in no noisy table: the empty squares of the picture. " if unlisted else "")
         + "Single counts of a table whose noise is near its average count say little; sums over them say more.",
     )
     one, other = (quote(name) for name in pairs[0].columns)

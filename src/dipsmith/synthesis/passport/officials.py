@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from math import exp
 from typing import Any
 
-from dipsmith.privacy.budget import of_units
+from dipsmith.privacy.budget import ZCDP, of_units, rho_to_approx
+from dipsmith.privacy.gaussian_profile import concentrated_to_approx
 from dipsmith.report.content import Facts, Page, Section
+from dipsmith.synthesis.card import DELTA, Card
 from dipsmith.synthesis.passport.facts import PassportFacts
 from dipsmith.synthesis.spent import Z95, table_noise
 
@@ -150,14 +152,22 @@ def _suppression(facts: PassportFacts) -> tuple[Any, ...]:
     )
 
 
+def _amount(card: Card, units: int) -> str:
+    """ε, or ρ with the (ε, δ) that it implies."""
+    budget = of_units("epsilon" if card.currency == "epsilon" else "rho", units)
+    if not isinstance(budget, ZCDP):
+        return str(budget)
+    convert = rho_to_approx if card.gaussian else concentrated_to_approx
+    return f"ρ = {budget.rho:.4g} (ε = {convert(budget.rho, DELTA):.3g} at δ = {DELTA:g})"
+
+
 def _describe_spending(facts: PassportFacts) -> tuple[Any, ...]:
     card = facts.card
     lines = [("This release", card.price)]
     if card.account is not None:
         before = card.account["spent"] - card.units
-        kind = "epsilon" if card.currency == "epsilon" else "rho"
-        lines.append(("Spent before under this name", str(of_units(kind, before)) if before > 0 else "nothing"))
-        lines.append(("Agreed on in all", str(of_units(kind, card.account["granted"]))))
+        lines.append(("Spent before under this name", _amount(card, before) if before > 0 else "nothing"))
+        lines.append(("Agreed on in all", _amount(card, card.account["granted"])))
     lines.append(("Confidential looks", f"{card.looks}, logged, not for release"))
     return (Facts(tuple(lines)), "What is spent adds up: the limits above are for this release alone.")
 
