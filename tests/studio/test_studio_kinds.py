@@ -176,6 +176,8 @@ def test_members_are_chosen_on_the_page_and_no_file_is_looked_for(shared):
     found = shared.ask("POST", address, {"text": text})
     assert found["document"]["members"]["project"] == people
     assert found["report"]["ready"], found["report"]
+    single = shared.ask("POST", address, {"text": text.replace("unit: household", "unit: person")})
+    assert single["report"]["ready"], single["report"]
     # a code list of a member is a public file of the workspace, or refused
     bad = text.replace("enum: [F, M]", "enum: ../../etc/passwd")
     assert not shared.ask("POST", address, {"text": bad})["report"]["ready"]
