@@ -96,7 +96,7 @@ def test_what_is_protected_names_the_household_and_its_members(tmp_path):
         ("tenure", "(members)", "a name that lines of households need"),
         ("name: households", "name: persons", "another name than"),
         ("members: persons.yaml", "members: nobody.yaml", "nobody.yaml"),
-        ("rules:\n", 'analyses: ["tenure ~ age"]\nrules:\n', "not planned for members"),
+        ("rules:\n", 'analyses: ["tenure ~ age"]\nrules:\n', "only columns of households are planned"),
         ("relation: child}}", "rank: 1}}", "names column 'rank'"),
     ],
 )

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dipsmith as ds
-from dipsmith.errors import BudgetError, DamageError, NotCarried, UnsupportedError, UsageError
+from dipsmith.errors import BudgetError, DamageError, NotCarried, SchemaError, UnsupportedError, UsageError
 from dipsmith.examples import households as example
 from dipsmith.schema import Schema
 from dipsmith.schema.csvw_eo import from_csvw_eo
@@ -227,7 +227,7 @@ def test_a_changed_file_of_members_is_found_by_its_digest(saved, tmp_path):
         ({"members": None}, UsageError, "give their table"),
         ({"members": PERSONS.drop_columns(["age"])}, ds.errors.SourceError, "age"),
         ({"members": PERSONS.drop_columns(["hid"])}, ds.errors.SourceError, "hid"),
-        ({"analyses": ["age ~ tenure"]}, UsageError, "only columns of households are planned"),
+        ({"analyses": ["age ~ tenure"]}, SchemaError, "only columns of households are planned"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_charged(more, error, message, tmp_path):

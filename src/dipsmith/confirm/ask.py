@@ -223,7 +223,7 @@ def _short(value: float) -> float:
 
 def prospect(release: Release, question: Inquiry) -> Prospect:
     """What can be expected of a poll, if the truth is what the release says."""
-    schema, budget, relation = release.schema, question.budget, str(release.schema.neighbours)
+    schema, budget, relation = release.schema, question.budget, str(release.schema.priced_as)
     design = VoteDesign.of(question.formula, schema, question.family, dict(question.reference))
     claim = question.parsed
     parts = question.parts or PARTS

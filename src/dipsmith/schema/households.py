@@ -12,7 +12,7 @@ the sensitivity of every table is that of one row (``docs/proofs/household.md``)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +24,7 @@ from dipsmith.schema.steps import ABSENT
 from dipsmith.schema.weights import check_weight
 
 if TYPE_CHECKING:
+    from dipsmith.schema.analysis import PlannedAnalysis
     from dipsmith.schema.schema import Schema
 
 SIZE: Final = "(members)"
@@ -130,11 +131,9 @@ def check_members(schema: Schema) -> None:
         raise SchemaError(f"max_members is {most}, expected 2 to {MOST_MEMBERS}; the most members that count")
     if schema.neighbours == "label":
         raise SchemaError("households are made whole, under add-remove or replace; under label leave members out")
-    if people.analyses or any(name in people for one in schema.analyses for name in one.columns):
-        raise SchemaError(
-            "analyses are not planned for members, since those of one household are not independent; name columns of "
-            "households alone"
-        )
+    if people.analyses:
+        raise SchemaError("analyses are not planned for members, since those of one household are not independent")
+    require_own_columns(schema.analyses, schema)
     if not all(c.isalnum() or c in "-_" for c in people.name) or people.name == schema.name:
         raise SchemaError(
             f"members: name is '{people.name}', which goes into the names of files; use letters, digits, - and _, and "
@@ -149,6 +148,17 @@ def check_members(schema: Schema) -> None:
             raise SchemaError(f"column '{name}' has a name that lines of households need; rename it")
     if members.order is not None:
         _check_order(members)
+
+
+def require_own_columns(analyses: Sequence[PlannedAnalysis], schema: Schema) -> None:
+    """Refuse analyses that name columns of members, where there are some."""
+    people = () if schema.members is None else schema.members.schema.names
+    for analysis in analyses:
+        if named := [name for name in analysis.columns if name in people]:
+            raise SchemaError(
+                f"analysis '{analysis}' names '{named[0]}', a column of members: those of one household are not "
+                "independent, so that only columns of households are planned"
+            )
 
 
 def _check_order(members: Members) -> None:

@@ -30,6 +30,7 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Bins, Categories, Codes, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.schema.households import require_own_columns
 from dipsmith.sources import Source, source
 from dipsmith.sources.handed_over import HandedOver
 from dipsmith.synthesis.canonical import PublicRows
@@ -346,17 +347,10 @@ def prepare_method(method: Method, analyses: Sequence[PlannedAnalysis], schema: 
     """A method of whole rows that measures what planned analyses need before everything else."""
     if not analyses or schema.neighbours == "label":
         return method
-    people = () if schema.members is None else schema.members.schema.names
-    if of_members := [(a, n) for a in analyses for n in a.columns if n in people]:
-        raise UsageError(
-            f"analysis '{of_members[0][0]}' names '{of_members[0][1]}', a column of members: those of one household are not "
-            "independent, so that only columns of households are planned"
-        )
+    require_own_columns(analyses, schema)
     if not isinstance(method, PlansAnalyses):
-        raise UnsupportedError(
-            f"{getattr(method, 'name', method)} cannot be told which analyses are planned under neighbours "
-            f"'{schema.neighbours}'; use a method of measured tables, or leave the analyses out"
-        )
+        name, instead = getattr(method, "name", method), "use a method of measured tables, or leave the analyses out"
+        raise UnsupportedError(f"{name} cannot be told which analyses are planned; {instead}")
     return method.for_analyses(analyses, schema)
 
 
