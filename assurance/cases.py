@@ -147,6 +147,7 @@ def variants(targets: Sequence[str]) -> list[Case]:
         ("privbayes, mutual information", ("replace",), PrivBayes(score="mutual-information")),
         ("privbayes, degree 1", both, PrivBayes(degree=1, theta=0)),
         ("mst, mostly choices", both, MST(choice=0.5)),
+        ("mst, public table", both, MST(prior=_public_rows())),
         ("aim, triples", both, AIM(degree=3, rounds=4)),
         ("aim, public table", both, AIM(rounds=2, prior=_public_rows())),
         ("forest, sequential", ("label",), Forest(targets=t, leaves="sequential", n_b=2)),
