@@ -181,6 +181,7 @@ def test_intervals_cover(relation, budget):
     assert 0.2 < np.mean(shares) < 1
 
 
+@pytest.mark.slow
 def test_aim_with_a_planned_formula_gives_its_coefficients():
     codes = rows_of(20_000, 5, "add-remove")
     planned = PlannedAnalysis("y ~ s + x | g")

@@ -31,6 +31,7 @@ def release(frame: pd.DataFrame, method: ds.Method, seed: int = 1, **asked: obje
     return ds.synthesize(table, schema(), method, testing=True, noise_seed=seed, seed=seed, **wanted)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 def test_a_plain_regression_of_the_release_says_the_direct_estimate(method: ds.Method) -> None:
     made = release(people(6000, 11), method)
@@ -124,6 +125,7 @@ def test_a_release_says_which_planned_result_its_rows_do_not_carry(half_carried:
     assert half_carried.card.to_html().count("a plain regression of the rows gives") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", [1, -1])
 def test_analyses_that_ask_for_the_same_sum_do_not_hinder_each_other(turn: int) -> None:
     """Both have the same public columns and so the same residual, and noise makes them contradict each other."""
@@ -216,6 +218,7 @@ def test_what_cannot_be_planned_is_refused_before_anything_is_spent(tmp_path: Pa
     assert ledger.show("staff").remaining == 1
 
 
+@pytest.mark.slow
 def test_analyses_of_the_schema_file(tmp_path: Path) -> None:
     text = schema()
     declared = ds.Schema.from_dict(
@@ -234,6 +237,7 @@ def test_analyses_of_the_schema_file(tmp_path: Path) -> None:
     assert made.results[1].coefficients[1].name == "sex[T.F]"
 
 
+@pytest.mark.slow
 def test_units_with_several_rows(tmp_path: Path) -> None:
     """Rows beyond max_rows are in no sum: the results are of those that count."""
     frame = people(600, 18)

@@ -58,6 +58,7 @@ def exact(s: Schema, labels: tuple[int, ...]) -> np.ndarray:
     return sums[:, 1:] if s["label"].size == 2 else sums
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [2, 3])
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("ruled", [False, True])
@@ -143,6 +144,7 @@ def test_a_group_without_rows_carries_no_noise() -> None:
     assert found.noisy.tolist() == [True] * 3 + [False] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", range(6))
 def test_labels_do_not_decide_which_kinds_of_rows_count(key: int) -> None:
     """One unit, five rows of one bin and five public values, two of which count: the same two whatever their labels are."""

@@ -73,6 +73,7 @@ def test_private_columns_do_not_matter(dipsmith, people, method):
     assert planned(dipsmith, *arguments) == before
 
 
+@pytest.mark.slow
 def test_a_target_width_is_solved_for(dipsmith, people):
     said = planned(dipsmith, "--schema", "replace.yaml", "--method", "flat", "--target-width", 0.05, "--rows", 3000)
     assert said["target_width"] == 0.05

@@ -65,6 +65,7 @@ def test_a_script_reads_the_same(dipsmith, releases):
     assert sum(b["rows"] for b in root["branches"]) == pytest.approx(root["rows"])
 
 
+@pytest.mark.slow
 @pytest.mark.figures
 @pytest.mark.parametrize("ending", ["svg", "png", "html"])
 def test_a_picture_with_its_numbers(dipsmith, releases, tmp_path, ending):

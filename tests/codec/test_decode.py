@@ -65,6 +65,7 @@ def released_if_not_verbatim(schema: Schema) -> Schema | None:
     return released_schema(schema)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(schema=schemas(max_fields=2), data=st.data())
 def test_listed_values_come_back_as_they_were(schema: Schema, data: st.DataObject) -> None:

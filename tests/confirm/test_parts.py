@@ -43,6 +43,7 @@ def coarse(table):
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copies", [False, True], ids=["distinct", "copies"])
 @pytest.mark.parametrize("unit", [None, "id"], ids=["rows", "units"])
 @pytest.mark.parametrize(("relation", "most"), [("add-remove", 1), ("label", 1), ("replace", 2)])
@@ -167,6 +168,7 @@ def test_the_order_of_the_file_decides_nothing(relation, unit, copies):
     assert parted(table, schema, b"key") == parted(turned, schema, b"key")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "label"])
 def test_copies_are_spread_over_the_parts(relation):
     """300 equal rows in 7 parts: a part with none has probability 7·(6/7)³⁰⁰ < 1e-19."""

@@ -61,6 +61,7 @@ def changed(table, row, relation):
     return table.set_column(3, "s", pa.array(labels)).set_column(0, "y", pa.array(y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [2, 3])
 @pytest.mark.parametrize("relation", ["add-remove", "label", "replace"])
 def test_one_unit_moves_the_numbers_no_further_than_the_sensitivity(relation, answers):

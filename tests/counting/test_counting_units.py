@@ -135,6 +135,7 @@ def read(table: pa.Table, cut: int = 1000):  # type: ignore[no-untyped-def]
     return batches
 
 
+@pytest.mark.slow
 def test_spilling_and_crowded_buckets_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     n = 20_000
@@ -223,6 +224,7 @@ def test_one_unit_however_its_value_is_typed() -> None:
     assert unit_text(dates).to_pylist() == ["1970-01-01", ""]
 
 
+@pytest.mark.slow
 def test_another_key_keeps_other_rows() -> None:
     schema = schema_of("add-remove", Unit("id", 1))
     rows: list[Row] = [(f"E{i % 40}", "1", i // 40 % 3, i // 120) for i in range(240)]

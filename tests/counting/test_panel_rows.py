@@ -57,6 +57,7 @@ def tables_of(rows, view="steps"):
     return steps.count([Marginal.of(steps.schema, names) for names in sets])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("view", "bound"), [("steps", K), ("entries", 1), ("some", 2)])
 def test_whoever_joins_changes_every_table_by_at_most_max_rows_and_entries_by_one(view, bound):
     random = np.random.default_rng(5)

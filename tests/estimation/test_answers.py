@@ -27,6 +27,7 @@ def schema(rules=()):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 10**6),

@@ -36,6 +36,7 @@ def test_every_method_passes(case):
 LINKED = dict([*checks(AIM(rounds=1), "panel"), *checks(AIM(rounds=1), "weights"), *checks(MST(), "weights")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LINKED)
 def test_panels_and_weights_pass_too(case):
     LINKED[case]()

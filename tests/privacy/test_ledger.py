@@ -216,6 +216,7 @@ def test_a_cancelled_first_spend_fixes_nothing(ledger):
     assert ledger.show("people").relation == "replace"
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.integers(1, 40), st.sampled_from(["keep", "cancel", "fail"])), max_size=12))
 def test_no_sequence_of_spends_exceeds_the_grant(requests):

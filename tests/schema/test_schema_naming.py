@@ -60,6 +60,7 @@ def test_a_schema_made_in_python_is_checked_too():
         replace(named("people"), name="x'y")
 
 
+@pytest.mark.slow
 @given(st.text(max_size=200))
 def test_a_draft_always_gets_a_plain_name(text):
     check_name(plain_name(text))

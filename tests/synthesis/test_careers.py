@@ -139,6 +139,7 @@ def test_saved_releases_verify_and_label_further_files(tmp_path):
         assert "id" not in loaded.label(other.drop_columns(["id"])).column_names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["dta", "sav"])
 def test_files_for_stata_and_spss_have_the_numbers_too(ending, tmp_path):
     pytest.importorskip("pyreadstat")
@@ -188,6 +189,7 @@ def planned():
     return release_of(data=data, epsilon=2000, analyses=[MODEL], seed=1, method=ds.Forest(targets=("sex", "race")))
 
 
+@pytest.mark.slow
 def test_labels_of_units_carry_planned_results(planned):
     """The regression of the synthetic rows says what was planned, to a tenth of its standard error."""
     table = planned.tables[0]

@@ -65,6 +65,7 @@ def test_dates_among_datetimes_are_datetimes(days):
     assert schema["day"].type == "datetime"
 
 
+@pytest.mark.slow
 def test_a_public_file_is_named_and_spikes_do_not_drown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     as_csv().to_csv("last-year.csv", index=False)

@@ -84,6 +84,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_tables_of_the_page_are_those_of_the_file_added_up(case):
     method, neighbours, more = CASES[case]
@@ -168,6 +169,7 @@ def test_a_release_without_the_page_still_verifies(tmp_path):
     ds.verify(tmp_path / "release")
 
 
+@pytest.mark.slow
 def test_long_columns_are_joined_or_left_out_and_it_is_said():
     codes = [f"code number {i} of a long list" for i in range(900)]
     fields = [

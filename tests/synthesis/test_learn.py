@@ -216,6 +216,7 @@ def learned():
     )
 
 
+@pytest.mark.slow
 def test_a_draft_says_what_the_columns_are(learned):
     by = {f["name"]: f for f in learned.schema.to_dict()["fields"]}
     assert {n: f["type"] for n, f in by.items()} == {
@@ -296,6 +297,7 @@ def test_the_draft_is_a_function_of_noisy_answers():
     assert len(told) == 4
 
 
+@pytest.mark.slow
 def test_order_and_form_of_the_file_do_not_matter(tmp_path):
     """The same rows in another order, and as Parquet of texts or CSV, with the same noise: the same bytes."""
     table = pa.Table.from_pandas(people(2_000).drop(columns="note"), preserve_index=False)

@@ -233,6 +233,7 @@ def test_of_a_large_table_the_kept_cells_are_told(tmp_path):
     assert all(same(a, b) for a, b in zip([empty, one], back, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")
 def test_sums_of_planned_analyses_tell_no_order_of_rows():
     """Groups of derived columns are numbered by what the public rows say, not by where they stand."""

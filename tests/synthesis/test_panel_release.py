@@ -41,6 +41,7 @@ def released(table, method=None, seed=4, relation="add-remove", **more):
     return ds.synthesize(table, schema(relation), method or ds.AIM(), **(made | more))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_careers_are_released_under_new_numbers(relation, tmp_path):
     release = released(people(), relation=relation)
@@ -62,6 +63,7 @@ def test_careers_are_released_under_new_numbers(relation, tmp_path):
     assert more.column_names == table.column_names
 
 
+@pytest.mark.slow
 def test_bytes_know_neither_the_order_of_the_file_nor_what_people_are_called(tmp_path):
     table, random = people(), np.random.default_rng(1)
     other = table.take(pa.array(random.permutation(table.num_rows)))
@@ -96,6 +98,7 @@ def test_a_regression_of_careers_is_refused_an_interval():
         ds.fit(release, "pay ~ sex")
 
 
+@pytest.mark.slow
 def test_units_that_enter_contradict_no_number_of_rows(recwarn):
     """Entries are counted by unit: they add up to fewer than rows."""
     table = people()

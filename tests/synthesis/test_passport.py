@@ -85,6 +85,7 @@ def read(release, name):
     return json.loads((release / "metadata" / name).read_text("utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_croissant(release):
     """By mlcroissant, which refuses what Croissant 1.1 does not allow."""

@@ -205,6 +205,7 @@ def test_wide_bins_are_too_coarse_for_a_number_and_narrow_ones_for_a_category(lo
     assert "variance" in loglinear.supports("I(pay % 10) ~ sex").reason
 
 
+@pytest.mark.slow
 def test_a_planned_analysis_is_measured_at_the_resolution_of_its_formula():
     formula = "pay ~ sex | job"
     release = labelled(ds.LogLinear(targets=["sex"]), extra=[formula])

@@ -51,6 +51,7 @@ def stamped(folder, **facts):
     (folder / "card.json").write_text(json.dumps({**card, "files": files, **facts}), "utf-8")
 
 
+@pytest.mark.slow
 def test_the_release_is_whole_and_can_be_stamped_again(folder):
     stamped(folder)
     assert str(verify(folder)).count("1 set of 40 rows") == 1

@@ -265,6 +265,7 @@ def test_growth_reads_public_columns_only():
         assert [t.tree.key for t in one] == [t.tree.key for t in other]
 
 
+@pytest.mark.slow
 def test_noisy_growth_depends_on_paid_answers_only(monkeypatch):
     schema = schema_of("add-remove")
     forest = Forest(growth="noisy", trees=2, n_b=40)
@@ -298,6 +299,7 @@ def test_noisy_growth_depends_on_paid_answers_only(monkeypatch):
 # --- what it costs --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_memos_grid_of_48_settings_costs_108():
     schema, ledger = schema_of(), Ledger(":memory:")
     codes = people(schema, 60)
@@ -519,6 +521,7 @@ def test_the_attribute_that_tells_most_is_asked_first():
     assert firsts == ["grade"] * 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", ["0.03", "0.1", "1"])
 def test_never_materially_worse_than_the_private_marginal(epsilon):
     """Five labels, a weak signal: where the memo's forest is far worse than no forest at all."""

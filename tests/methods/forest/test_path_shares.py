@@ -69,6 +69,7 @@ def test_leaves_without_rows_count_for_nothing():
     assert tree.asked_shares(0 * sizes) == {"grade": 0.0, "age": 0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, {"x": 10.0}, {"x": 0.0, "a": 2.0}])
 def test_the_plan_expects_what_is_grown(weights):
     """40 trees by fixed coins; below the root every branch draws for itself, so that .1 is five standard errors."""

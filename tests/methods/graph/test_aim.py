@@ -120,6 +120,7 @@ def test_rounds_that_learn_nothing_are_followed_by_dearer_ones():
     assert spent[1] == pytest.approx(4 * spent[0], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_model_never_outgrows_its_limit():
     codes = loop_rows(5000)
     for limit in (30, 60, 100):
@@ -130,6 +131,7 @@ def test_the_model_never_outgrows_its_limit():
     assert AIM().fit(Curator.rehearse(codes, ZCDP(5), seed=1)).tree.cells > 100
 
 
+@pytest.mark.slow
 def test_a_column_with_many_levels_is_no_blow_up():
     sizes = {"zip": 100_000, "a": 40, "b": 3, "c": 5}
     rng = np.random.default_rng(0)

@@ -88,6 +88,7 @@ def exact():
     return codes, fitted(codes, PureDP(1000))[0]
 
 
+@pytest.mark.slow
 def test_with_hardly_any_noise_careers_are_the_measured_ones(exact):
     codes, model = exact
     true, made = steps_of_rows(codes), steps_of_rows(model.sample(len(codes), seed=1))
@@ -171,6 +172,7 @@ def test_the_plan_is_that_of_the_steps():
     assert all(set(step.attributes) <= set(schema.names) for step in plan)
 
 
+@pytest.mark.slow
 def test_whoever_could_go_on_only_against_a_rule_leaves():
     schema = panel()
     ruled = Schema.from_dict({**schema.to_dict(), "rules": [{"never": {"sex": "F", "year": 2004}}]})
@@ -181,6 +183,7 @@ def test_whoever_could_go_on_only_against_a_rule_leaves():
     assert (made["year"] == 3).any()
 
 
+@pytest.mark.slow
 def test_careers_without_a_lawful_row_are_refused_in_words(exact, monkeypatch):
     def nothing(self, known, rows, random):
         drawn, lawful = complete(self, known, rows, random)

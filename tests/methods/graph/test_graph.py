@@ -84,6 +84,7 @@ def test_junction_tree_is_one(case):
     assert tree.cells == cells_needed(tree.sizes, linked)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(models())
 def test_marginals_equal_brute_force(case):
@@ -119,6 +120,7 @@ def factored(draw):
     return JunctionTree.of(sizes, scopes), scopes, factors, fixed
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(factored(), st.sampled_from([0, 1 << 11]))
 def test_cliques_in_parts_equal_brute_force(case, small):

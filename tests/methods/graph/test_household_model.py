@@ -61,6 +61,7 @@ def pairs_of(found, name):
     return tables
 
 
+@pytest.mark.slow
 def test_with_hardly_any_noise_members_go_together_as_measured(exact):
     homes, persons, _ = example.simulate(6_000, 0)
     rows = HouseholdRows(source(homes), source(persons), small(), KEY)
@@ -109,6 +110,7 @@ def test_a_seed_draws_the_same_and_a_model_is_read_back(exact):
     assert not np.array_equal(first["tenure"], other["tenure"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("budget", [PureDP(1), ZCDP("0.1")], ids=str)
 def test_a_household_pays_for_one_line_and_the_budget_is_spent(relation, budget):
@@ -153,6 +155,7 @@ def test_persons_do_not_tell_how_many_households_there_are():
     assert numbers("replace", "household") == (30, 30)
 
 
+@pytest.mark.slow
 def test_with_answers_frozen_a_household_more_gives_the_same_model():
     """The two worlds differ in a whole household: what is asked, and the model, depend on the answers alone."""
     homes, persons, _ = example.simulate(120, 5)
@@ -181,6 +184,7 @@ def _empty():
     return HouseholdRows(source(homes.slice(0, 0)), source(persons.slice(0, 0)), small(), KEY)
 
 
+@pytest.mark.slow
 def test_a_known_number_of_households_is_not_paid_for():
     model, _ = fitted(rows_of(small()), PureDP("0.5"), given=400)
     assert model.rows == 400

@@ -102,6 +102,7 @@ def test_noise_has_the_scale_that_the_relation_demands(relation, max_rows, l1, l
 counts = st.lists(st.integers(0, 6), min_size=6, max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(counts, st.lists(st.floats(0, 10), min_size=6, max_size=6), st.integers(0, 5), st.integers(0, 5))
 def test_misfit_moves_by_no_more_than_its_sensitivity(table, estimate, one, other):

@@ -202,6 +202,7 @@ def _whole(sums):
     return whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("budget", [PureDP(1), ZCDP("0.05")])
 def test_every_table_is_charged_and_the_budget_spent(relation, budget):
@@ -238,6 +239,7 @@ def test_the_model_comes_back_from_its_state():
     assert ("t", "x", "y") in model.kept_tables()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [0, 1])
 def test_hardly_any_rows_are_no_reason_to_fail(rows):
     codes = people(nation("add-remove")).take(slice(0, rows))

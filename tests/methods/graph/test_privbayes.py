@@ -140,6 +140,7 @@ def test_information_sensitivity_is_exact_by_enumeration(shape, n, value):
     assert information_sensitivity(n, binary=False) >= information_sensitivity(n, binary=True)
 
 
+@pytest.mark.slow
 def test_information_sensitivity_is_a_bound_for_even_n():
     assert largest_change(mutual_information, replaced, (3, 3), 4) < information_sensitivity(4, binary=False)
 

@@ -72,6 +72,7 @@ def test_a_weak_parity_among_columns_that_depend_on_each_other():
     assert float(table[even].sum()) == pytest.approx(0.7, abs=0.03)
 
 
+@pytest.mark.slow
 def test_nothing_larger_is_measured_where_pairs_say_all():
     """A chain of columns: over 3 runs no triple misses more than the best pair by 5 % of the rows."""
     for seed in range(3):

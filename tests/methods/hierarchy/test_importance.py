@@ -188,6 +188,7 @@ def test_the_rate_is_used_up_in_the_worst_case(relation):
     assert loss(p, q) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("within", [(), ("c",)])
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_sensitivities_over_all_small_tables(relation, within):

@@ -367,6 +367,7 @@ def test_auto_takes_two_layers_when_the_row_count_is_private():
     assert model.noisy.hierarchy.depth == 2
 
 
+@pytest.mark.slow
 def test_auto_leaves_branches_of_different_length():
     """A branch that has used the column with 6 values has smaller nodes, and stops earlier."""
     schema = schema_of(rules=(), a=2, b=2, c=2, d=6, e=40, f=40)
