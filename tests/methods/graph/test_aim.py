@@ -192,12 +192,11 @@ def test_a_fit_is_as_close_as_the_noise_of_a_typical_table_asks():
     assert tolerance([column], 1e9, (1e-7, 0.1, 1e-5)) == 1e-5
 
 
-@pytest.mark.slow
-def test_of_many_rows_no_table_is_measured_again_because_the_fit_is_behind():
-    """Small tables of 200,000 rows with hardly any noise: rounds go to pairs that were not yet measured."""
+def test_of_many_rows_rounds_are_not_spent_where_only_the_fit_is_behind():
+    """Weak ties in small tables of 200,000 rows with hardly any noise: with a rough fit one pair is measured all the time."""
     random = np.random.default_rng(0)
     first = random.integers(0, 3, 200_000)
-    columns = {n: np.where(random.random(200_000) < 0.3, first, random.integers(0, 3, 200_000)) for n in "abcdef"}
+    columns = {n: np.where(random.random(200_000) < 0.12, first, random.integers(0, 3, 200_000)) for n in "abcdef"}
     attributes = tuple(Attribute(n, "string", Categories.of(list("xyz"), other="x")) for n in columns)
     rows = Codes.of(Schema("t", attributes, Unit(), "add-remove"), columns)
     model = AIM(degree=2).fit(Curator.rehearse(rows, ZCDP.from_approx(10, 1e-9), seed=1))
