@@ -144,7 +144,7 @@ def step() -> bool:
     if len(seeds) >= RUNS:
         return False
     started = time.process_time()
-    write([*done, *run(max(seeds, default=-1) + 1)])
+    write([*done, *run(next(seed for seed in range(RUNS) if seed not in seeds))])
     print(f"{time.process_time() - started:6.1f} s  personnel", flush=True)
     return True
 
