@@ -64,7 +64,7 @@ def test_what_knows_one_table_says_so(town, dipsmith, tmp_path):
     assert tuned.code == 2
     assert "two tables" in tuned.err
     found = report(Workspace(tmp_path, tmp_path / "b.db"), example.schema().to_dict())
-    assert "one table" in found["problem"]
+    assert "members in a table of its own" in found["problem"]
     assert not found["ready"]
 
 
