@@ -209,6 +209,14 @@ def test_fifteen_columns_from_upload_to_comparison(studio, visit, tmp_path):
     assert shown.looks == 1
 
 
+@pytest.mark.crowd
+@pytest.mark.slow
+def test_sixty_columns_from_upload_to_comparison(studio, visit, tmp_path):
+    running = studio("--grace", "0", enter=False)
+    walk(running, visit(), 60, 1000)
+    assert Ledger(tmp_path / "budget.db").show("survey").looks == 1
+
+
 if __name__ == "__main__":
     from playwright.sync_api import sync_playwright
 
