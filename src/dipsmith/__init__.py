@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dipsmith.confirm.queue import decline as decline
     from dipsmith.inference.combine import combine as combine
     from dipsmith.inference.fit import fit as fit
+    from dipsmith.inference.growth import growth as growth
     from dipsmith.inference.noise_aware import noise_aware as noise_aware
     from dipsmith.inference.weighted_totals import weighted_totals as weighted_totals
     from dipsmith.methods.forest.forest import Forest as Forest
@@ -75,6 +76,7 @@ _HOMES = {
     "decline": "dipsmith.confirm.queue",
     "draft_schema": "dipsmith.synthesis.drafting",
     "fit": "dipsmith.inference.fit",
+    "growth": "dipsmith.inference.growth",
     "learn_schema": "dipsmith.synthesis.learn",
     "map_columns": "dipsmith.synthesis.column_map",
     "measurements": "dipsmith.synthesis.measurements",

@@ -11,6 +11,7 @@ from time import process_time
 
 import numpy as np
 import pyarrow as pa
+from studies.careers.coverage import coverage_lines
 
 import dipsmith as ds
 from dipsmith.examples.personnel import panel_schema, simulate_careers
@@ -160,6 +161,7 @@ def main() -> None:
             lines.append(line("flat", gap, process_time() - begun))
             print(lines[-1], flush=True)
         lines.append("")
+    lines += coverage_lines() if people == PEOPLE else []
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB at most")
     if people == PEOPLE:
         PAGE.write_text("\n".join(lines).rstrip() + "\n\n`python -m studies.careers` makes this page.\n", "utf-8")

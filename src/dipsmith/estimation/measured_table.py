@@ -33,8 +33,9 @@ from dipsmith.schema import (
     WeightTotals,
     conditions_of,
 )
+from dipsmith.schema.growth import GrowthSums
 
-Kind = Literal["cross-table", "regions", "weighted sums", "weighted totals"]
+Kind = Literal["cross-table", "regions", "weighted sums", "weighted totals", "growth sums"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class MeasuredTable:
     `kind` is "cross-table" (every combination of labels of `attributes`, `shape` codes of each), "regions" (the leaves
     or nodes of a tree, which demand different columns; crossed with labels, if any) or "weighted sums" (groups × labels
     of sums of a public weight, which `weight` describes) or "weighted totals" (a cross-table of totals of the survey
-    weight, in the unit that `weight` tells). `block` is the path of the step that asked, empty at the top; where
+    weight, in the unit that `weight` tells) or "growth sums" (of a panel, in the units that `weight` tells). `block` is the path of the step that asked, empty at the top; where
     it names a label (``year=1996``), only rows with it are counted, and `within` says so.
 
     `cells` are the numbers of the cells that are told, rising, and `values` theirs; what is not told is exactly 0, unless
@@ -185,6 +186,8 @@ def _kind(m: Measurement) -> Kind:
         return "weighted sums"
     if isinstance(m.cells, WeightTotals):
         return "weighted totals"
+    if isinstance(m.cells, GrowthSums):
+        return "growth sums"
     return "cross-table" if isinstance(m.cells, Marginal) else "regions"
 
 
@@ -201,6 +204,9 @@ def _name(m: Measurement) -> str:
 def _weight(m: Measurement) -> str:
     if isinstance(m.cells, WeightTotals):
         return f"column {m.cells.weight}, in whole steps of {m.cells.step:g}"
+    if isinstance(m.cells, GrowthSums):
+        squares, products = m.cells.steps
+        return f"squares of periods, in steps of {squares:g}; their products with {m.cells.column}, in steps of {products:g}"
     if not isinstance(m.cells, WeightedSums):
         return ""
     if m.cells.weight is None:

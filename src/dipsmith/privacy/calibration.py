@@ -11,6 +11,7 @@ from dipsmith.privacy.events import Chosen, Measured
 from dipsmith.privacy.gaussian_price import range_price, variance_needed
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dipsmith.schema import Cells, Marginal, WeightedSums, WeightTotals
+from dipsmith.schema.growth import GrowthSums
 
 
 def sensitivity_for(
@@ -55,7 +56,7 @@ def noise_event(noise: NoiseLaw, cells: Cells, sensitivity: Fraction, budget: Bu
         cells=cells.key,
         size=cells.size,
         attributes=cells.attributes if isinstance(cells, Marginal) else None,
-        weighted=isinstance(cells, WeightedSums | WeightTotals),
+        weighted=isinstance(cells, WeightedSums | WeightTotals | GrowthSums),
         mechanism=noise.name,
         sensitivity=sensitivity,
         scale=noise.scale if isinstance(noise, DiscreteLaplace) else noise.sigma2,

@@ -109,7 +109,14 @@ class AnswerRoute:
         unit = release.schema.unit
         if unit.order is not None:  # an interval that took a person's years for so many people would be too short
             alike = f"rows of one {unit.column} follow one another, and how alike they are is not measured"
-            return cls(gap=Gap(asked, alike, f"Ask the steward for a release of one {unit.order}"))
+            return cls(
+                gap=Gap(
+                    asked,
+                    alike,
+                    f"Ask the steward for a release of one {unit.order}; how fast a number changes within one {unit.column} "
+                    "is measured: ds.growth(…)",
+                )
+            )
         found: Sequence[Result] = ()
         planned = False
         if direct and analysis.family in MODELS:

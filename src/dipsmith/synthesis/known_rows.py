@@ -21,6 +21,7 @@ import numpy as np
 from dipsmith.privacy.events import labels_of_block
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
 from dipsmith.schema import Cells, Marginal, Schema, WeightedSums, WeightTotals
+from dipsmith.schema.growth import GrowthSums
 from dipsmith.schema.places import PlaceTable, tree_of
 
 FALSE_ALARMS = 1e-6
@@ -109,6 +110,6 @@ def _counts_all_rows(answer: NoisyAnswer, schema: Schema) -> bool:
     return (
         table.kept is None
         and table.cells.schema.unit.max_rows == schema.unit.max_rows  # else its lines are a panel's units, not its rows
-        and not isinstance(table.cells, WeightedSums | WeightTotals)
+        and not isinstance(table.cells, WeightedSums | WeightTotals | GrowthSums)
         and not labels_of_block(answer.block)
     )

@@ -972,6 +972,20 @@ MUTANTS = (
         "tests/methods/graph/test_career_model.py::test_a_whole_career_is_protected_and_the_budget_spent",
     ),
     one(
+        "growth of a unit without a bound",
+        "schema/growth.py",
+        "            np.clip(np.rint(products / b), -FINER * WHOLE, FINER * WHOLE).astype(np.int64),\n",
+        "            np.rint(products / b).astype(np.int64),\n",
+        "tests/privacy/test_growth_question.py::test_no_unit_moves_the_sums_farther",
+    ),
+    one(
+        "growth under replace at the price of add-remove",
+        "privacy/growth_question.py",
+        '"replace": (1, 2 * FINER)}\n',
+        '"replace": (1, FINER)}\n',
+        "tests/privacy/test_growth_question.py::test_no_unit_moves_the_sums_farther",
+    ),
+    one(
         "the number of units for free",
         "counting/steps.py",
         "entries_of(self.held, panel)), lambda: None)\n",

@@ -1,11 +1,10 @@
 """AIM: marginals chosen one after another where the model fits worst, for a workload of marginals.
 
-After McKenna, Mullins, Sheldon and Miklau, "AIM: an adaptive and iterative mechanism for differentially
-private synthetic data" (PVLDB 15, 2022): start from independent columns; in each round choose, privately,
-the marginal that the current model misses most after allowing for the noise it would carry, measure it
-and fit again; when a measurement changes the model by no more than its own noise, the following rounds
-get more budget each. Candidates are the workload's marginals and all marginals below them, as long as
-the model with them stays within `max_cells`, a limit that opens as the budget is spent.
+After McKenna, Mullins, Sheldon and Miklau, "AIM: an adaptive and iterative mechanism for differentially private synthetic
+data" (PVLDB 15, 2022): start from independent columns; in each round choose, privately, the marginal that the current model
+misses most after allowing for the noise it would carry, measure it and fit again; when a measurement changes the model by no
+more than its own noise, the following rounds get more budget each. Candidates are the workload's marginals and all marginals
+below them, as long as the model with them stays within `max_cells`, a limit that opens as the budget is spent.
 
 Where rows follow one another (``unit: {column: person, order: year}``) the same is done to their *steps*, so that careers
 can be drawn (`careers`): transitions, arrivals and departures are measured outright, other tables are chosen. Where rows are
@@ -162,12 +161,13 @@ class AIM:
         derived, of_steps = curator.steps(curator.budget), self._of_steps(schema)
         if schema.members is not None:
             return HouseholdModel(schema, of_steps._fit_rows(derived))
-        for_entries, for_flows, for_steps = careers.split_career(curator.budget)
+        for_entries, for_flows, for_steps, for_growth = careers.split_career(schema, curator.budget)
         entries = self._of_entries(schema)._fit_rows(derived.steps(for_entries))
         flows = careers.measure_flows(derived.nested(for_flows), schema)
-        some = derived.thinned(for_steps, careers.most_steps(schema, curator.budget))
-        steps = of_steps._fit_rows(some, told=careers.told_columns(schema, self.max_cells))
-        return careers.CareerModel(schema, steps, entries, flows)
+        growth = careers.measure_growth(derived, schema, for_growth)
+        some, told = careers.most_steps(schema, curator.budget), careers.told_columns(schema, self.max_cells)
+        steps = of_steps._fit_rows(derived.thinned(for_steps, some), told=told)
+        return careers.CareerModel(schema, steps, entries, flows).growing(growth)
 
     def _of_entries(self, schema: Schema) -> Self:
         """The same method for the entries of a panel."""
@@ -285,12 +285,12 @@ class AIM:
         if schema.members is not None:
             return as_columns(schema, self._of_steps(schema).plan(line_schema(schema), budget, public))
         if schema.unit.order is not None:
-            for_entries, for_flows, for_steps = careers.split_career(budget)
+            for_entries, for_flows, for_steps, for_growth = careers.split_career(schema, budget)
             entries = self._of_entries(schema).plan(entry_schema(schema), for_entries, PublicFacts())
             flows = plan_tables(step_schema(schema), [careers.flow_table(schema).attributes], for_flows)
             some, told = careers.thinned_schema(schema, budget), careers.told_columns(schema, self.max_cells)
-            steps = self._of_steps(schema)._plan_rows(some, for_steps, public, told)
-            return as_columns(schema, [*entries, *flows, *steps])
+            moves = self._of_steps(schema)._plan_rows(some, for_steps, public, told)
+            return as_columns(schema, [*entries, *flows, *careers.plan_growth(schema, for_growth), *moves])
         return self._plan_rows(schema, budget, public)
 
     def _plan_rows(

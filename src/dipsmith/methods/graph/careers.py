@@ -17,9 +17,10 @@ Privacy: computed from noisy measurements and public facts; post-processing, fre
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 from math import ceil, inf
 from typing import Any, ClassVar, Self
@@ -30,14 +31,18 @@ from numpy.typing import NDArray
 from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import NoisyTable
+from dipsmith.methods.graph.drift import Drift, Growth, find_drift, tilt
 from dipsmith.methods.graph.model import GraphModel
 from dipsmith.methods.graph.planned import carried_sets
 from dipsmith.methods.graph.presence import draw_presence, give_futures, shrunk_shares
 from dipsmith.methods.graph.queries import given_others
+from dipsmith.methods.method import Planned
 from dipsmith.privacy.budget import Budget, PureDP, rho_to_approx
 from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.growth_question import GrowthQuestion
 from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Codes, Marginal, Schema
+from dipsmith.schema.growth import GrowthSums, growing_columns
 from dipsmith.schema.steps import (
     AGAIN,
     ARRIVAL,
@@ -57,8 +62,9 @@ from dipsmith.schema.steps import (
     step_schema,
 )
 
-ENTRY_SHARE, FLOW_SHARE, TERMS_SHARE = 0.2, 0.1, 0.4
-"""Of the budget, for entries and for flows; and of what the columns of entries leave, for when units come and leave."""
+ENTRY_SHARE, FLOW_SHARE, TERMS_SHARE = 0.2, 0.1, 0.6
+"""Of the budget, for entries and for flows; and of what the columns of entries leave, for when units come and leave and what
+they then are."""
 
 STEP_COLUMNS, MOVES_SHARE = 0.2, 0.7
 """Of what steps may cost, for their columns; and of the rest, for the tables of moves, which tell of columns as well."""
@@ -69,6 +75,12 @@ LEAST_STEPS, ALL_STEPS = Fraction(1, 3), 6
 These and the shares above were chosen on simulated panels that no page shows: 20,000 careers over 8 years and 4,000 with many
 gaps over 12, at ε = 1. A sixth, a third and half of the steps are much alike, and better than all of them.
 """
+
+GROWTH_SHARE = 0.06
+"""Of the budget, for how fast numbers grow within a unit."""
+
+LEAST_TRIED, MOST_TRIED = 500, 30_000
+"""Careers that are drawn to see how fast they grow: twice as many as there are, within these."""
 
 BARREN = 1 << 16
 """After so many careers without a lawful row no more are drawn."""
@@ -88,8 +100,14 @@ class CareerModel:
     steps: GraphModel
     entries: GraphModel
     flows: NoisyTable
+    drift: Drift = field(default_factory=dict)
 
     kind: ClassVar[str] = "careers"
+
+    @cached_property
+    def moves(self) -> GraphModel:
+        """The law of units that were there before: numbers drift as far as careers grow."""
+        return tilt(self.steps, self.drift)
 
     @property
     def rows(self) -> int:
@@ -146,7 +164,8 @@ class CareerModel:
                     for n in changing
                 }
                 known |= {n: last[n][units] for n in (last if arrival == FIRST else fixed)}
-                drawn, lawful = self.steps.complete(known, len(units), random)
+                law = self.moves if arrival == HERE else self.steps
+                drawn, lawful = law.complete(known, len(units), random)
                 drawn, units = drawn.take(lawful), units[lawful]  # for whom no row is lawful is away
                 for name in last:
                     last[name][units] = drawn[name]
@@ -186,7 +205,7 @@ class CareerModel:
         """The states of both models and of the flows."""
         states = {"entries": self.entries.state(), "steps": self.steps.state(), "flows": self.flows.state()}
         arrays = {f"{part}/{name}": values for part, (_, held) in states.items() for name, values in held.items()}
-        return {part: facts for part, (facts, _) in states.items()}, arrays
+        return {part: facts for part, (facts, _) in states.items()} | {"drift": dict(self.drift)}, arrays
 
     @classmethod
     def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -201,13 +220,47 @@ class CareerModel:
             GraphModel.from_state(steps, facts["steps"], part("steps")),
             GraphModel.from_state(entry_schema(schema), facts["entries"], part("entries")),
             NoisyTable.from_state(steps, facts["flows"], part("flows")),
+            facts.get("drift", {}),
         )
 
+    def growing(self, growth: Sequence[Growth]) -> Self:
+        """The same model with careers that grow as measured."""
+        if not growth:
+            return self
 
-def split_career(budget: Budget) -> tuple[Budget, Budget, Budget]:
-    """What entries, flows and steps may cost."""
-    for_entries, for_flows, for_steps = budget.split([ENTRY_SHARE, FLOW_SHARE, 1 - ENTRY_SHARE - FLOW_SHARE])
-    return for_entries, for_flows, for_steps
+        def draw(drift: Drift) -> Codes:
+            return replace(self, drift=drift)._careers(entries, generator(0))
+
+        entries = self.entries.sample(min(MOST_TRIED, max(LEAST_TRIED, round(2 * self.entries.total))), 0)
+
+        return replace(self, drift=find_drift(growth, self.schema, draw))
+
+
+def split_career(schema: Schema, budget: Budget) -> tuple[Budget, Budget, Budget, list[Budget]]:
+    """What entries, flows and steps may cost, and the growth of each number."""
+    numbers = len(growing_columns(schema))
+    for_growth = [GROWTH_SHARE / numbers for _ in range(numbers)]
+    rest = 1 - ENTRY_SHARE - FLOW_SHARE - sum(for_growth)
+    for_entries, for_flows, for_steps, *each = budget.split([ENTRY_SHARE, FLOW_SHARE, rest, *for_growth])
+    return for_entries, for_flows, for_steps, [*each]
+
+
+def measure_growth(curator: Curator, schema: Schema, budgets: Sequence[Budget]) -> list[Growth]:
+    """Measure how fast numbers grow, of all steps; without those that noise hides."""
+    sums = [GrowthSums(schema, name) for name in growing_columns(schema)]
+    found = [Growth.of(s, curator.ask(GrowthQuestion(s), cost)) for s, cost in zip(sums, budgets, strict=True)]
+    return [g for g in found if g is not None]
+
+
+def plan_growth(schema: Schema, budgets: Sequence[Budget]) -> list[Planned]:
+    """One line for the growth of each number."""
+    lines = []
+    for name, cost in zip(growing_columns(schema), budgets, strict=True):
+        sums = GrowthSums(schema, name)
+        law, _ = GrowthQuestion(sums).priced(str(schema.neighbours), schema.unit.max_rows, cost, "")
+        note = "two sums over units: how fast it changes within one of them"
+        lines.append(Planned("growth", sums.key, cost, sums.size, sums.steps[1] * law.variance**0.5, note))
+    return lines
 
 
 def most_steps(schema: Schema, budget: Budget) -> int:
@@ -240,8 +293,9 @@ def measure_flows(curator: Curator, schema: Schema) -> NoisyTable:
 
 
 def entry_tables(schema: Schema) -> list[tuple[str, ...]]:
-    """The table of entries that careers need: when units come, when they leave for good, and whether they were away."""
-    return [(entering(str(schema.unit.order)), END, GAPS)]
+    """The tables of entries that careers need: when units come, leave for good, are away; what they are then, by period."""
+    begin = entering(str(schema.unit.order))
+    return [(begin, END, GAPS), *((begin, entering(name)) for name in changing_columns(schema))]
 
 
 def transitions(schema: Schema) -> list[tuple[str, ...]]:

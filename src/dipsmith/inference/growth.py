@@ -1,0 +1,104 @@
+"""`growth`: how fast a number changes within one unit of a panel, with an honest interval.
+
+The slope of the number on its period with an effect for every unit, from the two noisy sums that were measured for it over
+all units: their noise is known, whatever the synthetic careers carry. Beside the noise stands the sampling of units: with e
+what a unit's sum of products differs by from the slope times its sum of squares, the slope has the variance
+U/(U − 1)·Σe² over the squared sum of squares (clustered by unit: Liang and Zeger, Biometrika 73, 1986), found in the
+synthetic careers. These remember one period only, so that their slopes vary more than those of people, and not less.
+
+Privacy
+-------
+Reads the release and nothing else: post-processing, free.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dipsmith.codec.encode import Encoder
+from dipsmith.errors import NotCarried, UsageError
+from dipsmith.inference.combine import Combined, check_level
+from dipsmith.inference.noise_aware import FARTHER
+from dipsmith.inference.weighted_totals import KURTOSIS
+from dipsmith.schema import Codes
+from dipsmith.schema.growth import GrowthSums, growing_columns, in_logarithms
+from dipsmith.synthesis.release import Release
+
+
+def growth(release: Any, *columns: str, level: float = 0.95, sampling: bool = True) -> Combined:
+    """How much numbers change per period within one unit; of every number of a panel unless some are named.
+
+    Parameters
+    ----------
+    release
+        A release of a panel whose growth was measured, or its folder.
+    columns
+        Numbers that may change. Where their bins have ``law: log``, the growth is that of the logarithm.
+    level
+        Of the intervals.
+    sampling
+        Whether intervals are about the people that the confidential ones are a sample of; if not, about these alone.
+    """
+    check_level(level)
+    found = release if isinstance(release, Release) else Release.load(release)
+    schema = found.model.schema if found.models else found.schema
+    if schema.unit.order is None:
+        raise UsageError(
+            "growth is that of a panel, whose schema says in which order rows come (unit: {…, order: year})"
+        )
+    numbers = growing_columns(schema)
+    for name in columns:
+        if name not in numbers:
+            raise UsageError(
+                f"'{name}' is no number that may change from one {schema.unit.order} to the next; such are: {', '.join(numbers) or 'none'}"
+            )
+    asked = [GrowthSums(schema, name) for name in columns or numbers]
+    measured = {t.name: t for t in found.measurements if t.kind == "growth sums"}
+    missing = [s.column for s in asked if s.key not in measured]
+    if missing or not asked:
+        raise NotCarried(
+            f"growth of {', '.join(missing) or 'a number'} was not measured; ask the steward for a release with --method aim, whose "
+            "schema has it as a number with bins"
+        )
+    told = [s.slope(measured[s.key].array, measured[s.key].variance) for s in asked]
+    if not any(told):
+        raise NotCarried(
+            "noise hides how many periods units have, so that no slope can be told; ask the steward for a larger budget"
+        )
+    slope, noise, squares = np.array([one or (np.nan, np.nan, np.nan) for one in told]).T
+    spread = [np.mean([_sampling(t, found, *one) for t in found.tables]) for one in zip(asked, slope, strict=True)]
+    within = np.array(spread) / squares**2 if sampling else np.zeros(len(asked))
+    variance = noise + within
+    laplace = np.array([measured[s.key].law == "discrete Laplace" for s in asked])
+    heavy = noise**2 * KURTOSIS * FARTHER * laplace
+    logs = [s.column for s in asked if in_logarithms(schema[s.column])]
+    whom = "the people behind: noise, and sampling of units" if sampling else "the confidential units: noise alone"
+    return Combined(
+        names=tuple(f"log({s.column})" if s.column in logs else s.column for s in asked),
+        estimate=slope,
+        within=within,
+        between=np.zeros(len(asked)),
+        noise=noise,
+        variance=variance,
+        df=np.divide(variance**2, heavy, out=np.full(len(asked), inf), where=heavy > 0),
+        sets=len(found.tables),
+        rule=f"Change per {schema.unit.order} within one {schema.unit.column}, from noisy sums over all of them, for {whom}",
+        level=level,
+        notes=(
+            "Numbers are known as their bins, and count as the middle of these. Of one unit at most "
+            f"{schema.unit.max_rows} rows count, and a life that crosses more than half of all levels counts as one that crosses half.",
+        ),
+    )
+
+
+def _sampling(table: pa.Table, release: Release, sums: GrowthSums, slope: float) -> float:
+    """U/(U − 1) times the sum of squares of what units' sums differ by."""
+    codes, _ = Encoder(release.schema, [sums.column, str(sums.schema.unit.order)]).encode(table)
+    _, unit = np.unique(table.column(str(sums.schema.unit.column)).to_numpy(), return_inverse=True)
+    squares, products = sums.unit_sums(unit, Codes(sums.schema, codes.columns, codes.rows))
+    units = max(len(squares), 2)
+    return float(units / (units - 1) * ((products - slope * squares) ** 2).sum())

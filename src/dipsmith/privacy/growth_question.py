@@ -1,0 +1,50 @@
+"""Growth of a number within the units of a panel: two bounded sums over units, with exact noise.
+
+Whatever the rows of a unit say, it adds at most W steps to the one sum and 2W up or down to the other. So one unit moves both
+by Δ₁ = 3W, Δ₂² = 5W² (add-remove) or Δ₁ = 5W, Δ₂² = 17W² (replace), however many rows it has.
+Proof: ``docs/proofs/growth.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.counting.count import Rows
+from dipsmith.counting.steps import StepRows
+from dipsmith.errors import UnsupportedError
+from dipsmith.privacy.budget import Budget, PureDP
+from dipsmith.privacy.calibration import priced_counts
+from dipsmith.privacy.events import Measured
+from dipsmith.privacy.noise import NoiseLaw
+from dipsmith.privacy.randomness import Stream
+from dipsmith.schema.growth import FINER, WHOLE, GrowthSums
+from dipsmith.schema.steps import ARRIVAL, FIRST
+
+REACH = {"add-remove": (1, FINER), "replace": (1, 2 * FINER)}
+"""How far one unit moves either sum, in multiples of WHOLE."""
+
+
+@dataclass(frozen=True, eq=False)
+class GrowthQuestion:
+    """The sums behind the growth of one column: a question to all steps of a panel."""
+
+    cells: GrowthSums
+
+    def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
+        """The noise for a price, by how much a unit can add."""
+        if relation not in REACH:
+            raise UnsupportedError(f"growth within units has no proof under {relation}; use add-remove or replace")
+        reach = REACH[relation]
+        moved = sum(reach) * WHOLE if isinstance(budget, PureDP) else sum(r * r for r in reach) * WHOLE**2
+        return priced_counts(self.cells, Fraction(moved), budget, block)
+
+    def count(self, rows: Rows, stream: Stream) -> NDArray[np.int64]:
+        """The exact sums, in whole steps."""
+        if not isinstance(rows, StepRows):
+            raise UnsupportedError("growth is asked of all steps of a panel")
+        steps = rows.held
+        return self.cells.add_up(np.cumsum(steps[ARRIVAL] == FIRST) - 1, steps)

@@ -1,0 +1,40 @@
+"""How fast a number changes within one unit of a panel: direct estimates from noisy sums, and what is refused."""
+
+import numpy as np
+import pytest
+
+import dipsmith as ds
+from dipsmith.errors import NotCarried, UsageError
+from dipsmith.examples import personnel
+from dipsmith.inference.combine import Combined
+
+YEARS = range(2008, 2012)
+
+
+@pytest.fixture(scope="module")
+def release():
+    table, _ = personnel.simulate_careers(1_000, YEARS, seed=5)
+    schema = personnel.panel_schema(YEARS)
+    return ds.synthesize(table, schema, ds.AIM(rounds=2), budget=ds.PureDP(50), testing=True, noise_seed=2, seed=2)
+
+
+@pytest.mark.slow
+def test_growth_has_an_interval_that_holds_the_truth(release):
+    found = ds.growth(release, "pay")
+    assert isinstance(found, Combined)
+    assert found.names == ("log(pay)",)
+    assert found["log(pay)"].low < 0.0507 < found["log(pay)"].high
+    own = ds.growth(release, "pay", sampling=False)
+    assert own.variance[0] < found.variance[0]
+    assert own.variance[0] == own.noise[0]
+    assert ds.growth(release).names == ("age", "log(pay)")
+
+
+@pytest.mark.slow
+def test_what_was_not_measured_is_refused_in_one_sentence(release, tmp_path):
+    with pytest.raises(UsageError, match="'agency' is no number that may change"):
+        ds.growth(release, "agency")
+    with pytest.raises(NotCarried, match=r"ds\.growth"):
+        ds.fit(release, "log(pay) ~ sex + year")
+    release.save(tmp_path / "saved")
+    assert np.allclose(ds.growth(tmp_path / "saved").estimate, ds.growth(release).estimate)

@@ -1,0 +1,139 @@
+"""Growth within units: how far one unit moves its sums, what noise that asks for, and which steps count."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dipsmith.counting.count import BatchRows
+from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.privacy.budget import ZCDP, PureDP
+from dipsmith.privacy.growth_question import GrowthQuestion
+from dipsmith.privacy.randomness import Stream
+from dipsmith.schema import Schema
+from dipsmith.schema.growth import FINER, WHOLE, GrowthSums, growing_columns, level_scores
+from dipsmith.sources import source
+
+KEY = b"k" * 32
+OTHERS = [("b", 2001, 12.0), ("b", 2002, 35.0), ("c", 2000, 3.0), ("c", 2003, 9.0), ("d", 2001, None)]
+
+
+def panel(relation="add-remove", rows=3, **of_pay):
+    bins = {"edges": [1, 10, 100, 1000, 10000], "law": "log"}
+    return Schema.from_dict(
+        {
+            "name": "careers",
+            "unit": {"column": "person", "max_rows": rows, "order": "year"},
+            "neighbours": relation,
+            "fields": [
+                {"name": "year", "type": "integer", "minimum": 2000, "maximum": 2003},
+                {"name": "pay", "type": "number", "bins": bins, "missing": True, **of_pay},
+                {"name": "grade", "type": "string", "enum": ["a", "b"], "other": "a"},
+            ],
+            "rules": [{"never": {"year": 2000, "pay": {"below": 10}, "grade": "b"}}],
+        }
+    )
+
+
+def sums(schema, rows, column="pay"):
+    person, year, pay = zip(*rows, strict=True)
+    table = pa.table(
+        {
+            "person": pa.array(person),
+            "year": pa.array(year),
+            "pay": pa.array(pay, pa.float64()),
+            "grade": pa.array(["a"] * len(rows)),
+        }
+    )
+    steps = BatchRows(source(table), schema, KEY).steps()
+    return GrowthQuestion(GrowthSums(schema, column)).count(steps, Stream.of(0))
+
+
+def lives():
+    """Every life over four years with a low, a high or no pay, some without a number, some with more rows than count."""
+    for pays in product([None, 1.0, 9999.0], repeat=4):
+        life = [("a", 2000 + t, pay) for t, pay in enumerate(pays) if pay is not None]
+        if life:
+            yield life
+    yield [("a", 2000 + t, float("nan")) for t in range(4)]
+    yield [("a", 2000, 1.0), ("a", 2001, float("nan")), ("a", 2003, 9999.0)]
+    yield [("a", 2000, 1.0)] * 3 + [("a", 2003, 9999.0)] * 3
+    yield [("a", 2000 + t, 10.0**t) for t in range(4)] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [2, 4])
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_no_unit_moves_the_sums_farther(relation, rows):
+    schema = panel(relation, rows)
+    found = [sums(schema, [*OTHERS, *life]) for life in lives()]
+    without = sums(schema, OTHERS)
+    ends = [without] if relation == "add-remove" else [*found, without]
+    moved = np.array([np.abs(f - end) for f in found for end in ends], dtype=np.int64)
+    question = GrowthQuestion(GrowthSums(schema, "pay"))
+    _, pure = question.priced(relation, rows, PureDP(1), "")
+    _, gaussian = question.priced(relation, rows, ZCDP("0.1"), "")
+    assert moved.sum(axis=1).max() <= pure.sensitivity
+    assert (moved**2).sum(axis=1).max() <= gaussian.sensitivity
+    # who goes through all levels is cut at half of them, and so each bound of a sum by itself is reached
+    assert moved[:, 1].max() == (1 if relation == "add-remove" else 2) * FINER * WHOLE
+    if rows == 4 and relation == "add-remove":
+        assert moved.sum(axis=1).max() == pure.sensitivity
+
+
+def test_a_unit_of_any_number_of_rows_costs_the_same():
+    cells = GrowthSums(panel(rows=3), "pay")
+    for rows in (1, 3, 24):
+        law, event = GrowthQuestion(cells).priced("add-remove", rows, PureDP("0.5"), "")
+        assert law.scale == event.scale == Fraction(3 * WHOLE) / Fraction("0.5")
+    assert GrowthQuestion(cells).priced("replace", 3, PureDP(1), "")[1].sensitivity == 5 * WHOLE
+    assert GrowthQuestion(cells).priced("replace", 3, ZCDP(1), "")[1].sensitivity == 17 * WHOLE**2
+    with pytest.raises(UnsupportedError, match="no proof under label"):
+        GrowthQuestion(cells).priced("label", 3, PureDP(1), "")
+
+
+def test_the_slope_is_that_of_a_regression_with_an_effect_for_every_unit():
+    random = np.random.default_rng(4)
+    schema = panel(rows=4)
+    rows = [
+        (f"p{i}", 2000 + t, float(10 ** random.uniform(0.5, 3.5)))
+        for i in range(60)
+        for t in range(4)
+        if random.random() < 0.7
+    ]
+    cells = GrowthSums(schema, "pay")
+    scores = level_scores(schema["pay"])
+    x = np.array([scores[min(int(np.log10(pay)), 3)] for _, _, pay in rows])
+    person = np.array([int(p[1:]) for p, _, _ in rows])
+    t = np.array([float(y) for _, y, _ in rows])
+    dummies = (person[:, None] == np.unique(person)).astype(float)
+    expected = np.linalg.lstsq(np.column_stack([t, dummies]), x, rcond=None)[0][0]
+    slope, noise, squares = cells.slope(sums(schema, rows), 0.0)
+    # some lives cross more than half of the levels and are cut: without them the two agree to the rounding of steps
+    unit = np.unique(person, return_inverse=True)[1]
+    kept = np.array([np.ptp(x[unit == u]) <= scores[1] - scores[0] for u in unit])
+    some = [row for row, k in zip(rows, kept, strict=True) if k]
+    again = np.linalg.lstsq(np.column_stack([t, dummies])[kept], x[kept], rcond=None)[0][0]
+    assert cells.slope(sums(schema, some), 0.0)[0] == pytest.approx(again, abs=2e-4)
+    assert abs(slope - expected) < 0.2
+    assert noise == 0
+    assert squares > 0
+
+
+def test_noise_that_hides_the_periods_tells_no_slope():
+    cells = GrowthSums(panel(), "pay")
+    assert cells.slope(np.array([7, 100]), 1.0) is None
+    assert cells.slope(np.array([800, 100]), 1.0) is not None
+
+
+def test_growth_is_that_of_a_number_which_may_change():
+    assert growing_columns(panel()) == ("pay",)
+    assert growing_columns(panel(fixed=True)) == ()
+    with pytest.raises(UsageError, match="'grade' is none"):
+        GrowthSums(panel(), "grade")
+    rows = BatchRows(source(pa.table({"person": [], "year": [], "pay": [], "grade": []})), panel(), KEY)
+    question = GrowthQuestion(GrowthSums(panel(), "pay"))
+    with pytest.raises(UnsupportedError, match="all steps of a panel"):
+        question.count(rows, Stream.of(0))
