@@ -38,7 +38,7 @@ def career_views(relation):
     """Entries, flows and some steps, of both tables: rows, tables, how many rows of a unit count, and the budget."""
     pair = career_pair(relation, 2)  # more rows than count
     worlds = [BatchRows(source(t), pair.schema, KEY).steps() for t in (pair.before, pair.after)]
-    most, shares = most_steps(pair.schema, EPSILON), split_career(EPSILON)
+    most, shares = most_steps(pair.schema, EPSILON), split_career(pair.schema, EPSILON)
     entries, some = [w.steps() for w in worlds], [w.thinned(most) for w in worlds]
     return [
         (entries, tables(entries[0], entry_tables(pair.schema)), 1, shares[0]),
