@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,9 @@ from dipsmith.privacy.calibration import priced_counts
 from dipsmith.privacy.events import Measured
 from dipsmith.privacy.noise import NoiseLaw
 from dipsmith.privacy.randomness import Stream
+from dipsmith.schema import Codes
 from dipsmith.schema.growth import FINER, WHOLE, GrowthSums
-from dipsmith.schema.steps import ARRIVAL, FIRST
+from dipsmith.schema.steps import ARRIVAL, FIRST, step_schema
 
 REACH = {"add-remove": (1, FINER), "replace": (1, 2 * FINER)}
 """How far one unit moves either sum, in multiples of WHOLE."""
@@ -44,7 +46,7 @@ class GrowthQuestion:
 
     def count(self, rows: Rows, stream: Stream) -> NDArray[np.int64]:
         """The exact sums, in whole steps."""
-        if not isinstance(rows, StepRows):
+        if rows.schema.names != step_schema(self.cells.schema).names:
             raise UnsupportedError("growth is asked of all steps of a panel")
-        steps = rows.held
+        steps: Codes = cast("StepRows", rows).held
         return self.cells.add_up(np.cumsum(steps[ARRIVAL] == FIRST) - 1, steps)

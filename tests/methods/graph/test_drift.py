@@ -81,7 +81,7 @@ def test_the_growth_of_a_number_is_measured_with_little_noise():
     codes, budget = careers(), PureDP(1)
     curator = Curator.rehearse(codes, budget, seed=1)
     costs = split_career(panel(), budget)[3]
-    (found,) = measure_growth(curator.steps(budget), panel(), costs)
+    (found,) = measure_growth(curator.with_panel_steps(budget), panel(), costs)
     exact = _moves(codes, panel(), "pay")[0]
     # noise of .06 ε on 4,000 people of whom each adds at most 2 · 2¹⁶ steps: 15 standard deviations of a Laplace law, 1e-9
     assert abs(found.slope - exact) < 15 * found.variance**0.5
