@@ -75,7 +75,7 @@ def coverage_lines(runs: int = RUNS) -> list[str]:
         f"{runs} panels of {PER_YEAR:,} people a year over {len(YEARS)} years (year, sex, pay), each simulated anew and released",
         "once; `ds.growth` with intervals of 95 %, for the confidential people themselves (`sampling=False`, noise alone) and",
         f"for the law that made them, whose growth is {whole:.4f} (one panel of {LARGE:,} a year). ± is what chance does to a",
-        "share of so many runs. The sampling of people is told by synthetic careers, which vary more than people do.",
+        "share of so many runs. AIM has one round, which growth does not depend on. The sampling of people is told by synthetic careers, which vary more than people do.",
         "",
         "| ε | for | covered | no interval | mean estimate | mean half width |",
         "|--:|---|--:|--:|--:|--:|",
