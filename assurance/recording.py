@@ -36,8 +36,12 @@ from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.observer import Picked, Shown
 from dipsmith.schema import Bins, Cells, Codes, WeightedSums, WeightTotals
+from dipsmith.schema.growth import GrowthSums
 
 Entry = ObservedTable | Choice | Shown | tuple[str, Any]
+
+GROWTH = {"add-remove": (65_536, 131_072), "replace": (65_536, 262_144)}
+"""How far one unit moves the two sums of growth: it adds 0 to 2¹⁶ to the one and −2¹⁷ to 2¹⁷ to the other."""
 
 SLACK = 1e-9
 """For scores and losses that are computed in floating point."""
@@ -283,13 +287,16 @@ def _declared(seen: ObservedTable) -> Fraction:
     """Δ₁, or Δ₂² under ρ: what the charge supposes that a unit moves, by trying every row."""
     curator = seen.fact.curator
     unit = curator.schema.unit
+    if isinstance(seen.fact.cells, GrowthSums):
+        moved = GROWTH[curator.relation]
+        return Fraction(sum(moved) if isinstance(seen.fact.budget, PureDP) else sum(m * m for m in moved))
     noisy = None if seen.fact.answer.kept is not None else seen.at
     most = reach(seen.fact.cells, curator.relation, rows_vary=unit.column is not None, noisy=noisy)
     # A row adds its weight where it would add 1.
     cells = seen.fact.cells
     whose = cells.schema.unit if isinstance(cells, WeightTotals) else unit  # members' weights: of all that count
-    moved = (1 if whose.protects == "person" else whose.max_rows) * _heaviest(cells)
-    return Fraction(most * (moved if isinstance(seen.fact.budget, PureDP) else moved**2))
+    heaviest = (1 if whose.protects == "person" else whose.max_rows) * _heaviest(cells)
+    return Fraction(most * (heaviest if isinstance(seen.fact.budget, PureDP) else heaviest**2))
 
 
 def _heaviest(cells: Cells) -> int:

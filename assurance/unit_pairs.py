@@ -36,7 +36,7 @@ def panel_schema(relation: str) -> Schema:
     fields = [
         {"name": "year", "type": "integer", "minimum": 1, "maximum": 4},
         {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M", "fixed": True},
-        {"name": "grade", "type": "integer", "enum": [0, 1, 2], "ordered": True, "other": 0},
+        {"name": "grade", "type": "integer", "minimum": 0, "maximum": 2},
     ]
     unit = {"column": "person", "max_rows": 3, "order": "year"}
     rules = [{"never": {"sex": "F", "grade": 2}}]

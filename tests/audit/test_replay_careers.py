@@ -9,6 +9,7 @@ from assurance.matrix import pieces, replay_piece
 from assurance.rerun import check_pair
 from assurance.unit_pairs import CAREERS, PERSONS, SIZES
 from dipsmith.methods.graph.aim import AIM
+from dipsmith.privacy import growth_question
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.schema import Schema
 from dipsmith.schema import steps as steps_module
@@ -39,6 +40,13 @@ def test_steps_at_the_price_of_entries_are_found(monkeypatch):
     case = CASES["aim, careers · add-remove"]
     pair = case.pairs("add-remove", list(CAREERS).index("more rows than count"))
     assert check_pair(pair, case, PureDP(2), 3, figures=False).findings != ()
+
+
+@pytest.mark.parametrize(("relation", "cheap"), [("add-remove", (1, 1)), ("replace", (1, 2))])
+def test_growth_at_too_small_a_price_is_found(monkeypatch, relation, cheap):
+    monkeypatch.setitem(growth_question.REACH, relation, cheap)
+    case = CASES[f"aim, careers · {relation}"]
+    assert check_pair(case.pairs(relation, 0), case, PureDP(2), 3, figures=False).findings != ()
 
 
 def test_persons_at_the_price_of_households_are_found(monkeypatch):
