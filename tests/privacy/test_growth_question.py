@@ -10,9 +10,10 @@ import pytest
 from dipsmith.counting.count import BatchRows
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import ZCDP, PureDP
+from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.growth_question import GrowthQuestion
 from dipsmith.privacy.randomness import Stream
-from dipsmith.schema import Schema
+from dipsmith.schema import Codes, Schema
 from dipsmith.schema.growth import FINER, WHOLE, GrowthSums, growing_columns, level_scores
 from dipsmith.sources import source
 
@@ -137,3 +138,27 @@ def test_growth_is_that_of_a_number_which_may_change():
     question = GrowthQuestion(GrowthSums(panel(), "pay"))
     with pytest.raises(UnsupportedError, match="all steps of a panel"):
         question.count(rows, Stream.of(0))
+
+
+def test_growth_of_some_steps_is_refused_before_the_charge():
+    codes = Codes.of(panel(), {"year": np.arange(4), "pay": np.array([0, 3, 0, 3]), "grade": np.zeros(4, np.int64)})
+    question = GrowthQuestion(GrowthSums(panel(), "pay"))
+    budget, half = PureDP(1), PureDP("0.5")
+    for some in (
+        Curator.rehearse(codes, budget, seed=1).with_panel_steps(budget).with_fewer_steps(half, 1),
+        Curator.rehearse(codes, budget, seed=1).with_panel_steps(budget).partition("grade", half)[0],
+    ):
+        with pytest.raises(UnsupportedError, match="not of some of them"):
+            question.priced(some.relation, some.max_rows, half, some.block)
+        with pytest.raises(UnsupportedError, match="not of some of them"):
+            some.ask(question, some.budget)
+        assert some.answers == []
+
+
+@pytest.mark.parametrize("most", [1e99, 1e306])
+def test_numbers_whose_sums_overflow_have_no_growth(most):
+    wide = panel(bins={"edges": [-most, -most / 2, most / 2, most]}, missing=False)
+    assert growing_columns(wide) == (("pay",) if most == 1e99 else ())
+    if most == 1e99:
+        life = [("a", 2000 + t, most if t > 1 else -most) for t in range(4)]
+        assert np.abs(sums(wide, life)).max() <= FINER * WHOLE

@@ -115,7 +115,7 @@ class Chain:
 
     def exists(self) -> bool:
         """Whether there is a file (or, in memory, rows) yet."""
-        return self._memory is not None if self.path is None else is_taken(self.path.resolve())
+        return self._memory is not None if self.path is None else is_taken(Path(os.path.realpath(self.path)))
 
     def reading(self) -> AbstractContextManager[Transaction]:
         """Read a consistent state of the chain."""

@@ -19,7 +19,7 @@ from dipsmith.counting.steps import StepRows
 from dipsmith.errors import UnsupportedError
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.calibration import priced_counts
-from dipsmith.privacy.events import Measured
+from dipsmith.privacy.events import Measured, labels_of_block
 from dipsmith.privacy.noise import NoiseLaw
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Codes
@@ -40,6 +40,8 @@ class GrowthQuestion:
         """The noise for a price, by how much a unit can add."""
         if relation not in REACH:
             raise UnsupportedError(f"growth within units has no proof under {relation}; use add-remove or replace")
+        if labels_of_block(block):  # where a unit's first step may be missing, two units would be taken for one
+            raise UnsupportedError("growth is asked of all steps of a panel, not of some of them")
         reach = REACH[relation]
         moved = sum(reach) * WHOLE if isinstance(budget, PureDP) else sum(r * r for r in reach) * WHOLE**2
         return priced_counts(self.cells, Fraction(moved), budget, block)

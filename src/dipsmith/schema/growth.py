@@ -26,6 +26,9 @@ WHOLE: Final = 1 << 16
 
 FINER: Final = 2
 
+LARGEST: Final = 1e100
+"""Numbers beyond it have no growth: their sums might overflow, and what overflows has no bound."""
+
 SURE: Final = 8.0
 """The sum of squares that a slope is divided by has to be so many times its noise."""
 
@@ -36,8 +39,11 @@ def growing_columns(schema: Schema) -> tuple[str, ...]:
 
 
 def is_number(column: Attribute) -> bool:
-    """Whether the levels of a column are bins of a number."""
-    return isinstance(column.domain, Bins) and column.domain.scale in ("integer", "number")
+    """Whether the levels of a column are bins of a number, none of them so large that sums overflow."""
+    domain = column.domain
+    if not isinstance(domain, Bins) or domain.scale not in ("integer", "number"):
+        return False
+    return float(np.abs(domain.cuts.astype(np.float64)).max()) <= LARGEST
 
 
 def in_logarithms(column: Attribute) -> bool:
