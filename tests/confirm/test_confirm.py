@@ -13,12 +13,15 @@ from confirm_tables import schema_of, table_of
 
 from dipsmith.confirm.answer import AnswerCard, verify_answer
 from dipsmith.confirm.confirm import approve, rehearse
+from dipsmith.confirm.page import answer_page
 from dipsmith.confirm.question import Inquiry
 from dipsmith.confirm.queue import answers, decline, list_questions
+from dipsmith.confirm.verdict import in_three_digits
 from dipsmith.errors import BudgetError, DamageError, OutputError, UsageError
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.poll import Poll
+from dipsmith.schema import Schema
 
 # Noise at ε = 20 moves a poll by 2 or more with probability below 1e-16: what is tested here is not chance.
 QUESTION = Inquiry("people", "0" * 64, "y ~ s + x | g", "s[F] < 0", PureDP(20), parts=20, reference=(("s", "M"),))
@@ -236,3 +239,20 @@ def test_every_entry_of_a_question_and_of_an_answer_is_explained():
     page = (Path(__file__).parents[2] / "docs" / "reference" / "question.md").read_text("utf-8")
     names = {f.name for kind in (Inquiry, AnswerCard) for f in fields(kind)} - {"budget"}
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+
+
+def test_the_picture_is_drawn_by_the_noise_of_the_answer():
+    """Persons in households are priced as under replace, whatever their neighbours are called."""
+    people = {"name": "people", "fields": [{"name": "age", "type": "integer", "enum": [1, 2], "other": 2}]}
+    fields_of_homes = [
+        {"name": "own", "type": "string", "enum": ["y", "n"], "other": "n"},
+        {"name": "rent", "type": "number", "minimum": 0, "maximum": 10, "bins": {"count": 5}},
+    ]
+    homes = {"name": "homes", "unit": "person", "neighbours": "add-remove", "key": "hid", "max_members": 3}
+    schema = Schema.from_dict({**homes, "members": people, "fields": fields_of_homes})
+    rng = np.random.default_rng(1)
+    own, rent = rng.choice(["y", "n"], 200), rng.uniform(0, 10, 200)
+    question = Inquiry("homes", "0" * 64, "rent ~ own", "own[n] < 100", PureDP(1), parts=8)
+    answer = rehearse(question, pa.table({"hid": np.arange(200), "own": own, "rent": rent}), schema, seed=3)
+    assert answer.scale == 2
+    assert f"the probability of the claim is {in_three_digits(answer.probability)}." in answer_page(answer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from dipsmith.confirm.answer import AnswerCard
@@ -10,7 +12,6 @@ from dipsmith.confirm.picture import curve_picture, density_picture, estimate_pi
 from dipsmith.confirm.verdict import LEVEL, SURE, in_three_digits, posterior
 from dipsmith.confirm.votes import interval_of
 from dipsmith.privacy.calibration import noise_of
-from dipsmith.privacy.poll import poll_sensitivity
 from dipsmith.report.content import Block, Cell, Facts, Figure, Page, Section, Table
 from dipsmith.report.sections import page
 
@@ -91,7 +92,7 @@ def _poll_figure(answer: AnswerCard) -> Figure:
     question = answer.question
     numbers = [v for values in answer.numbers.values() for v in values]
     parts = question.parts or 0
-    law = noise_of(poll_sensitivity(answer.neighbours, len(numbers) + 1, question.budget), question.budget)
+    law = noise_of(Fraction(answer.sensitivity or 0), question.budget)
     known = posterior(numbers, parts, law)
     low, high = known.interval
     if len(numbers) == 1:

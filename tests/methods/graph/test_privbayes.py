@@ -162,6 +162,9 @@ def test_the_information_score_claims_its_sensitivity():
     for relation, rows in (("add-remove", 1), ("replace", 2)):
         with pytest.raises(UnsupportedError, match="association"):
             score.sensitivity(relation, rows)
+    # persons in households are priced as under replace where their number is not public
+    with pytest.raises(UnsupportedError, match="association"):
+        MutualInformation(schema_of(SIZES, "add-remove"), 1000).sensitivity("replace", 1)
 
 
 def test_scores_read_the_column_against_its_parents():

@@ -91,7 +91,8 @@ class MutualInformation(Score[Family]):
 
     def sensitivity(self, relation: str, max_rows: int) -> Fraction:
         """By the paper's lemma 1, rounded up; only where n is public and one row is one unit."""
-        if relation != "replace" or max_rows != 1:
+        # Persons in households are priced as under replace, and their number of lines is not public for that.
+        if relation != "replace" or self.schema.neighbours != "replace" or max_rows != 1:
             raise UnsupportedError(
                 "mutual information needs neighbours 'replace' and one row per unit, because its sensitivity "
                 f"depends on a public number of rows; got '{relation}' with {max_rows}: use score='association'"
