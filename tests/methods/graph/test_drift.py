@@ -7,7 +7,7 @@ import pytest
 
 from dipsmith.methods.graph.aim import AIM
 from dipsmith.methods.graph.careers import measure_growth, split_career
-from dipsmith.methods.graph.drift import Growth, _moves, find_drift, tilt
+from dipsmith.methods.graph.drift import STEEPEST, Growth, _moves, find_drift, tilt
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Codes, Schema
@@ -92,3 +92,17 @@ def test_without_numbers_nothing_is_asked():
     assert find_drift([], panel(), lambda _: careers(10)) == {}
     words = Schema.from_dict({**panel().to_dict(), "fields": panel().to_dict()["fields"][:2]})
     assert split_career(words, PureDP(1))[3] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slope", [-0.5, 0.5])
+def test_where_nobody_moves_careers_stay(slope):
+    """Noise alone says that a number grows which never changes: no tilt leads there, and none may make rows impossible."""
+    codes = careers(300)
+    still = replace(codes, columns={**codes.columns, "pay": np.full(len(codes), LEVELS // 2)})
+    plain = replace(AIM(rounds=2).fit(Curator.rehearse(still, PureDP(200), seed=3)), drift={})
+    grown = plain.growing([Growth("pay", slope, 0.0)])
+    scores = level_scores(panel()["pay"])
+    assert abs(grown.drift["pay"]) * np.ptp(scores) <= STEEPEST
+    made = grown.sample(1_500, seed=5)
+    assert np.mean(made["pay"] == LEVELS // 2) > 0.95

@@ -31,6 +31,9 @@ ROUNDS, LARGEST, FARTHEST = 4, 2.0, 4.0
 """How often careers are drawn to find a drift; the largest, in standard deviations of a move; how far two guesses of what a
 tilt does may lie apart."""
 
+STEEPEST = 100.0
+"""The largest drift from one end of a column to the other: where hardly anybody moves, exp(drift · number) would overflow."""
+
 
 @dataclass(frozen=True)
 class Growth:
@@ -66,7 +69,8 @@ def find_drift(growth: Sequence[Growth], schema: Schema, draw: Callable[[Drift],
     """The drift with which drawn careers grow as measured; `draw` gives careers, the same but for their drift."""
     names = [g.column for g in growth]
     measured, noise = (np.array([getattr(g, what) for g in growth]) for what in ("slope", "variance"))
-    drift = np.zeros(len(names))
+    ranges = [np.nanmax(scores) - np.nanmin(scores) for scores in (level_scores(schema[n]) for n in names)]
+    steepest, drift = STEEPEST / np.maximum(ranges, 1e-9), np.zeros(len(names))
     tried: list[tuple[Floats, Floats]] = []
     for _ in range(ROUNDS if names else 0):
         made = draw(dict(zip(names, drift.tolist(), strict=True)))
@@ -81,7 +85,11 @@ def find_drift(growth: Sequence[Growth], schema: Schema, draw: Callable[[Drift],
             seen = np.divide(slope - told, moved, out=rate.copy(), where=moved != 0)
             rate = np.clip(seen, rate / FARTHEST, rate * FARTHEST)
         tried.append((drift, slope))
-        drift = np.clip(drift + (wanted - slope) / rate, -LARGEST / np.sqrt(spread), LARGEST / np.sqrt(spread))
+        most = np.minimum(LARGEST / np.sqrt(spread), steepest)
+        drift = np.clip(drift + (wanted - slope) / rate, -most, most)
+    if tried:  # where hardly anybody moves a tilt does not lead there, and none is better
+        first, last = (np.abs(wanted - slope) for _, slope in (tried[0], tried[-1]))
+        drift = np.where(last <= first, drift, 0.0)
     return dict(zip(names, drift.tolist(), strict=True))
 
 
