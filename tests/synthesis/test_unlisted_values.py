@@ -40,10 +40,10 @@ EATEN = table([101, 202, 303, None] * 60, seed=1).drop_columns(["sex"])
 
 
 def test_most_values_of_a_column_are_not_listed():
-    with pytest.warns(UnlistedValues, match="100% of the values of 'job' are not on the schema's list") as found:
+    with pytest.warns(UnlistedValues, match="most values of 'job' are not on the schema's list") as found:
         warn_of_unlisted_values(source(EATEN), SCHEMA)
     assert len(found) == 1
-    assert "101" not in str(found[0].message).replace("100%", "")
+    assert "101" not in str(found[0].message)
 
 
 @pytest.mark.parametrize(

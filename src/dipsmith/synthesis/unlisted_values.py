@@ -4,7 +4,7 @@ They count as the schema says (`other`), and nothing fails: but a code list whos
 turns a whole column into `other`, and every label drawn from it is worth less. Public files are looked at, and it is said.
 
 *Privacy.* Reads a file that is taken for public, after it was held against the confidential one; never confidential rows. Should
-it be given some nevertheless, it quotes no value, and says a share of the first rows in whole percent.
+it be given some nevertheless, it quotes no value and tells no number.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def warn_of_unlisted_values(rows: Source, schema: Schema) -> None:
     for name, count in unlisted.items():
         if count > MANY * told[name]:
             warnings.warn(
-                f"{rows.describe()}: {count / told[name]:.0%} of the values of '{name}' are not on the schema's list and count "
-                "as values outside it; are they spelt otherwise there, such as codes that lost their leading zeros?",
+                f"{rows.describe()}: most values of '{name}' are not on the schema's list and count as values "
+                "outside it; are they spelt otherwise there, such as codes that lost their leading zeros?",
                 UnlistedValues,
                 stacklevel=3,
             )
