@@ -50,6 +50,11 @@ def label(
     if card.analyses:
         warn("planned analyses are carried by the labels of the release itself, not by those of other rows")
     targets = loaded.models[model - 1].labeller().targets
+    if known := [name for name in targets if name in rows.columns]:
+        warn(
+            f"the file has a column '{known[0]}' of its own: if that is confidential, so is the order of its rows, which the "
+            "labelled file keeps; shuffle the rows before, or do not publish it"
+        )
     again = "drawn freshly" if seed is None else f"seed {seed}"
     answer(
         json,
