@@ -41,7 +41,8 @@ from dipsmith.schema.growth import GrowthSums
 Entry = ObservedTable | Choice | Shown | tuple[str, Any]
 
 GROWTH = {"add-remove": (65_536, 131_072), "replace": (65_536, 262_144)}
-"""How far one unit moves the two sums of growth: it adds 0 to 2¹⁶ to the one and −2¹⁷ to 2¹⁷ to the other."""
+"""How far one unit moves the two sums of growth: it adds 0 to 2¹⁶ to the one and −2¹⁷ to 2¹⁷ to the other. To the sum of its
+spread it adds what it adds to the first."""
 
 SLACK = 1e-9
 """For scores and losses that are computed in floating point."""
@@ -288,7 +289,7 @@ def _declared(seen: ObservedTable) -> Fraction:
     curator = seen.fact.curator
     unit = curator.schema.unit
     if isinstance(seen.fact.cells, GrowthSums):
-        moved = GROWTH[curator.relation]
+        moved = GROWTH[curator.relation][: seen.fact.cells.size]
         return Fraction(sum(moved) if isinstance(seen.fact.budget, PureDP) else sum(m * m for m in moved))
     noisy = None if seen.fact.answer.kept is not None else seen.at
     most = reach(seen.fact.cells, curator.relation, rows_vary=unit.column is not None, noisy=noisy)

@@ -7,6 +7,7 @@ and against that of the model that made all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from dipsmith.schema import Schema
 from dipsmith.sources import source
 from dipsmith.utility.careers import career_gap, read_careers
 
-YEARS, PER_YEAR, RUNS, LARGE = range(2008, 2012), 600, 200, 100_000
-EPSILONS = (16.0,)
+YEARS, RUNS, LARGE = range(2008, 2012), 200, 100_000
+DESIGNS = ((600, 16.0), (40_000, 1.0))
+"""People a year, and ε. In the first sampling counts as much as noise, in the second noise counts more."""
 NAME = "log(pay)"
 
 
@@ -37,9 +39,11 @@ def true_growth(table: pa.Table, schema: Schema) -> float:
     return career_gap(rows, rows, schema).growth["pay"][0]
 
 
-def run_once(run: int, epsilon: float, schema: Schema, whole: float) -> list[tuple[bool, float, float] | None]:
+def run_once(
+    run: int, people: int, epsilon: float, schema: Schema, whole: float
+) -> list[tuple[bool, float, float] | None]:
     """For the law behind and for the confidential people: covered, the estimate and half the width; None where refused."""
-    table, _ = simulate_careers(PER_YEAR, YEARS, seed=2_000 + run)
+    table, _ = simulate_careers(people, YEARS, seed=2_000 + run)
     method, budget = ds.AIM(rounds=1), ds.PureDP(epsilon)
     made = ds.synthesize(table, schema, method, budget=budget, testing=True, noise_seed=3_000 + run, seed=run)
     found: list[tuple[bool, float, float] | None] = []
@@ -53,7 +57,7 @@ def run_once(run: int, epsilon: float, schema: Schema, whole: float) -> list[tup
     return found
 
 
-def table_lines(found: Sequence[list[tuple[bool, float, float] | None]], epsilon: float) -> list[str]:
+def table_lines(found: Sequence[list[tuple[bool, float, float] | None]], people: int, epsilon: float) -> list[str]:
     """Two lines of the table."""
     lines = []
     for i, words in enumerate(("the law behind", "the confidential people")):
@@ -61,7 +65,9 @@ def table_lines(found: Sequence[list[tuple[bool, float, float] | None]], epsilon
         share, value, half = told.mean(axis=0)
         chance = 1.96 * (0.95 * 0.05 / len(told)) ** 0.5
         none = f"{len(found) - len(told)} of {len(found)}"
-        lines.append(f"| {epsilon:g} | {words} | {share:.3f} ± {chance:.3f} | {none} | {value:.4f} | {half:.4f} |")
+        lines.append(
+            f"| {people:,} | {epsilon:g} | {words} | {share:.3f} ± {chance:.3f} | {none} | {value:.4f} | {half:.4f} |"
+        )
     return lines
 
 
@@ -72,15 +78,19 @@ def coverage_lines(runs: int = RUNS) -> list[str]:
     lines = [
         "## Intervals of growth",
         "",
-        f"{runs} panels of {PER_YEAR:,} people a year over {len(YEARS)} years (year, sex, pay), each simulated anew and released",
-        "once; `ds.growth` with intervals of 95 %, for the confidential people themselves (`sampling=False`, noise alone) and",
-        f"for the law that made them, whose growth is {whole:.4f} (one panel of {LARGE:,} a year). ± is what chance does to a",
-        "share of so many runs. AIM has one round, which growth does not depend on. The sampling of people is told by synthetic careers, which vary more than people do.",
+        *wrap(
+            f"{runs} panels over {len(YEARS)} years (year, sex, pay), each simulated anew and released once; `ds.growth` with "
+            "intervals of 95 %, for the confidential people themselves (`sampling=False`, noise alone) and for the law that made "
+            f"them, whose growth is {whole:.4f} (one panel of {LARGE:,} a year). ± is what chance does to a share of so many "
+            "runs. AIM has one round, which growth does not depend on.",
+            118,
+        ),
         "",
-        "| ε | for | covered | no interval | mean estimate | mean half width |",
-        "|--:|---|--:|--:|--:|--:|",
+        "| people a year | ε | for | covered | no interval | mean estimate | mean half width |",
+        "|--:|--:|---|--:|--:|--:|--:|",
     ]
-    for epsilon in EPSILONS:
-        lines += table_lines([run_once(run, epsilon, schema, whole) for run in range(runs)], epsilon)
+    for people, epsilon in DESIGNS:
+        found = [run_once(run, people, epsilon, schema, whole) for run in range(runs)]
+        lines += table_lines(found, people, epsilon)
         print(*lines[-2:], sep="\n", flush=True)
     return [*lines, ""]

@@ -9,10 +9,10 @@ from assurance.matrix import pieces, replay_piece
 from assurance.rerun import check_pair
 from assurance.unit_pairs import CAREERS, PERSONS, SIZES
 from dipsmith.methods.graph.aim import AIM
-from dipsmith.privacy import growth_question
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.schema import Schema
 from dipsmith.schema import steps as steps_module
+from dipsmith.schema.growth import GrowthSpread, GrowthSums
 
 BUDGETS = {"pure": PureDP(2), "zcdp": ZCDP("0.3")}
 CASES = {case.key: replace(case, method=AIM(rounds=1)) for case in linked_cases()}
@@ -42,9 +42,12 @@ def test_steps_at_the_price_of_entries_are_found(monkeypatch):
     assert check_pair(pair, case, PureDP(2), 3, figures=False).findings != ()
 
 
-@pytest.mark.parametrize(("relation", "cheap"), [("add-remove", (1, 1)), ("replace", (1, 2))])
-def test_growth_at_too_small_a_price_is_found(monkeypatch, relation, cheap):
-    monkeypatch.setitem(growth_question.REACH, relation, cheap)
+@pytest.mark.parametrize(
+    ("cells", "relation", "cheap"),
+    [(GrowthSums, "add-remove", (1, 1)), (GrowthSums, "replace", (1, 2)), (GrowthSpread, "replace", (0.5,))],
+)
+def test_growth_at_too_small_a_price_is_found(monkeypatch, cells, relation, cheap):
+    monkeypatch.setitem(cells.reach, relation, cheap)
     case = CASES[f"aim, careers · {relation}"]
     assert check_pair(case.pairs(relation, 0), case, PureDP(2), 3, figures=False).findings != ()
 

@@ -71,6 +71,12 @@ def test_whoever_joins_changes_every_table_by_at_most_max_rows_and_entries_by_on
     assert most == bound  # the bound is reached
 
 
+def test_a_unit_has_one_step_in_a_period_however_many_rows_may_count():
+    steps = BatchRows(source(table([("a", 1 + i % 5, "M", i % 3) for i in range(20)])), schema(12), KEY).steps()
+    assert steps.schema.unit.max_rows == 5
+    assert 4 <= len(steps.held) <= 5  # twelve rows of twenty are held, four of each year: one may lack
+
+
 def test_some_steps_know_the_period_before_and_none_is_drawn_more_often():
     # Everybody has years 1, 2 and 3, at grade 0, 1 and 1: of two drawn each third of the pairs is as likely as another.
     rows = [(f"p{i}", year, "M", int(year > 1)) for i in range(3_000) for year in (1, 2, 3)]

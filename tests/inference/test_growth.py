@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import dipsmith as ds
+from dipsmith.codec.encode import Encoder
 from dipsmith.errors import NotCarried, UsageError
 from dipsmith.examples import personnel
 from dipsmith.inference.combine import Combined
+from dipsmith.schema.growth import GrowthSums
 
 YEARS = range(2008, 2012)
 
@@ -38,3 +40,17 @@ def test_what_was_not_measured_is_refused_in_one_sentence(release, tmp_path):
         ds.fit(release, "log(pay) ~ sex + year")
     release.save(tmp_path / "saved")
     assert np.allclose(ds.growth(tmp_path / "saved").estimate, ds.growth(release).estimate)
+
+
+@pytest.mark.slow
+def test_units_differ_as_measured_and_synthetic_careers_differ_more(release, monkeypatch):
+    """Of the confidential people: the sum over them, each clustered; synthetic careers, without memory, vary more."""
+    table, _ = personnel.simulate_careers(1_000, YEARS, seed=5)
+    codes, _ = Encoder(release.schema).encode(table)
+    _, unit = np.unique(table["employee_id"].to_numpy(), return_inverse=True)
+    squares, products = GrowthSums(release.schema, "pay").unit_sums(unit, codes)
+    away = products - products.sum() / squares.sum() * squares
+    true = float((away**2).sum() / squares.sum() ** 2)
+    assert 0.6 * true < ds.growth(release, "pay").within[0] < 1.6 * true
+    monkeypatch.setattr("dipsmith.inference.growth.GrowthSpread.key", "of releases that have none")
+    assert ds.growth(release, "pay").within[0] > 1.8 * true

@@ -14,7 +14,7 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.growth_question import GrowthQuestion
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Codes, Schema
-from dipsmith.schema.growth import FINER, WHOLE, GrowthSums, growing_columns, level_scores
+from dipsmith.schema.growth import FINER, WHOLE, GrowthSpread, GrowthSums, growing_columns, level_scores
 from dipsmith.sources import source
 
 KEY = b"k" * 32
@@ -38,7 +38,7 @@ def panel(relation="add-remove", rows=3, **of_pay):
     )
 
 
-def sums(schema, rows, column="pay"):
+def sums(schema, rows, cells=None):
     person, year, pay = zip(*rows, strict=True)
     table = pa.table(
         {
@@ -49,7 +49,7 @@ def sums(schema, rows, column="pay"):
         }
     )
     steps = BatchRows(source(table), schema, KEY).steps()
-    return GrowthQuestion(GrowthSums(schema, column)).count(steps, Stream.of(0))
+    return GrowthQuestion(cells or GrowthSums(schema, "pay")).count(steps, Stream.of(0))
 
 
 def lives():
@@ -82,6 +82,30 @@ def test_no_unit_moves_the_sums_farther(relation, rows):
     assert moved[:, 1].max() == (1 if relation == "add-remove" else 2) * FINER * WHOLE
     if rows == 4 and relation == "add-remove":
         assert moved.sum(axis=1).max() == pure.sensitivity
+
+
+@pytest.mark.parametrize("about", [0.0, 2.3, -9.0])
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_no_unit_moves_the_spread_farther(relation, about):
+    cells = GrowthSpread(panel(relation, 4), "pay", about)
+    found = [sums(cells.schema, [*OTHERS, *life], cells)[0] for life in lives()]
+    without = sums(cells.schema, OTHERS, cells)[0]
+    ends = [without] if relation == "add-remove" else [*found, without]
+    moved = max(abs(int(f) - int(end)) for f in found for end in ends)
+    for budget, power in ((PureDP(1), 1), (ZCDP("0.1"), 2)):
+        assert GrowthQuestion(cells).priced(relation, 4, budget, "")[1].sensitivity == moved**power == WHOLE**power
+
+
+def test_the_spread_is_that_of_units_about_the_slope():
+    random = np.random.default_rng(8)
+    rows = [(f"p{i}", 2000 + t, float(10 ** (1.2 + 1.6 * random.random()))) for i in range(80) for t in range(3)]
+    schema = panel(rows=4)
+    scores = level_scores(schema["pay"])
+    x = np.array([scores[int(np.log10(pay))] for _, _, pay in rows]).reshape(80, 3)
+    away = (x[:, 2] - x[:, 0]) - 0.2 * 2
+    cells = GrowthSpread(schema, "pay", 0.2)
+    assert np.abs(away).max() <= cells.products / 2
+    assert sums(schema, rows, cells)[0] * cells.steps[0] == pytest.approx((away**2).sum(), rel=1e-3)
 
 
 def test_a_unit_of_any_number_of_rows_costs_the_same():

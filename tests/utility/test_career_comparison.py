@@ -11,6 +11,7 @@ import dipsmith as ds
 from dipsmith.schema import Codes
 from dipsmith.sources import source
 from dipsmith.synthesis.panel_facts import PanelFacts
+from dipsmith.utility.authentic import panel_conformity
 from dipsmith.utility.careers import career_gap, read_careers
 from dipsmith.utility.metric import SideBySide, metric
 
@@ -86,6 +87,25 @@ def test_facts_are_those_of_a_loop_over_people():
     assert facts.departures == pytest.approx(went)
     assert facts.units == len(set(table["person"].to_pylist()))
     assert set(facts.moves) == {"grade", "pay"}  # sex never changes
+
+
+def test_what_a_panel_would_leave_out_is_counted():
+    rows = [
+        *[("a", year, "F", 0, 1.0) for year in (1, 2, 3, 4)],
+        *[("b", 1, sex, 0, 1.0) for sex in "FMF"],
+        ("c", 1, "F", 0, 1.0),
+        ("c", 2, "M", 0, 1.0),
+        (None, 2, "M", 0, 1.0),
+    ]
+    names = ("person", "year", "sex", "grade", "pay")
+    table = pa.table({n: [row[j] for row in rows] for j, n in enumerate(names)})
+    short = replace(SCHEMA, unit=replace(SCHEMA.unit, max_rows=3))
+    assert panel_conformity(source(table), short) == {
+        "rows without person, which count nowhere": 1,
+        "rows beside another of the same person and year, of which one counts": 2,
+        "units (person) with more than 3 rows, of which so many count": 1,
+        "sex: units (person) that change it, though it is fixed": 2,
+    }
 
 
 def test_memory_and_growth_are_those_of_pandas():

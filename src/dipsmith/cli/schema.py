@@ -307,7 +307,7 @@ def check(
             raise UsageError("--source shows exact counts of private rows: give --ledger, where the look is logged")
         from dipsmith.privacy.ledger import Ledger
         from dipsmith.sources import source as open_source
-        from dipsmith.utility.authentic import conformity, household_conformity
+        from dipsmith.utility.authentic import conformity, household_conformity, panel_conformity
 
         found = open_source(source, table=of_table)
         found.check(declared.columns)
@@ -318,6 +318,8 @@ def check(
             people.check(declared.members.schema.columns)
         Ledger(ledger).look(declared.name, f"schema check of {found.describe()}")
         facts["CONFIDENTIAL"] = conformity(found, declared)
+        if declared.unit.order is not None:
+            facts["CONFIDENTIAL"] |= panel_conformity(found, declared)
         if people is not None:
             facts["CONFIDENTIAL"] |= household_conformity(found, people, declared)
     invented = invent_rows(declared)

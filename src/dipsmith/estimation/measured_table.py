@@ -205,8 +205,7 @@ def _weight(m: Measurement) -> str:
     if isinstance(m.cells, WeightTotals):
         return f"column {m.cells.weight}, in whole steps of {m.cells.step:g}"
     if isinstance(m.cells, GrowthSums):
-        squares, products = m.cells.steps
-        return f"squares of periods, in steps of {squares:g}; their products with {m.cells.column}, in steps of {products:g}"
+        return m.cells.words
     if not isinstance(m.cells, WeightedSums):
         return ""
     if m.cells.weight is None:

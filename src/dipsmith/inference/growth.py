@@ -2,9 +2,10 @@
 
 The slope of the number on its period with an effect for every unit, from the two noisy sums that were measured for it over
 all units: their noise is known, whatever the synthetic careers carry. Beside the noise stands the sampling of units: with e
-what a unit's sum of products differs by from the slope times its sum of squares, the slope has the variance
-U/(U − 1)·Σe² over the squared sum of squares (clustered by unit: Liang and Zeger, Biometrika 73, 1986), found in the
-synthetic careers. These remember one period only, so that their slopes vary more than those of people, and not less.
+what a unit's sum of products differs by from the slope times its sum of squares, the slope has the variance Σe² over the
+squared sum of squares (clustered by unit: Liang and Zeger, Biometrika 73, 1986). Σe² was measured for it too; it is taken as
+large as its noise, once, leaves it, and not larger than in the synthetic careers. These remember one period only, so that
+their slopes vary more than those of people, and not less.
 
 Privacy
 -------
@@ -13,6 +14,7 @@ Reads the release and nothing else: post-processing, free.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import Any
 
@@ -21,11 +23,12 @@ import pyarrow as pa
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import NotCarried, UsageError
+from dipsmith.estimation.measured_table import MeasuredTable
 from dipsmith.inference.combine import Combined, check_level
 from dipsmith.inference.noise_aware import FARTHER
 from dipsmith.inference.weighted_totals import KURTOSIS
 from dipsmith.schema import Codes
-from dipsmith.schema.growth import GrowthSums, growing_columns, in_logarithms
+from dipsmith.schema.growth import GrowthSpread, GrowthSums, growing_columns, in_logarithms
 from dipsmith.synthesis.release import Release
 
 
@@ -70,7 +73,7 @@ def growth(release: Any, *columns: str, level: float = 0.95, sampling: bool = Tr
             "noise hides how many periods units have, so that no slope can be told; ask the steward for a larger budget"
         )
     slope, noise, squares = np.array([one or (np.nan, np.nan, np.nan) for one in told]).T
-    spread = [np.mean([_sampling(t, found, *one) for t in found.tables]) for one in zip(asked, slope, strict=True)]
+    spread = [_spread(found, measured, *one) for one in zip(asked, slope, strict=True)]
     within = np.array(spread) / squares**2 if sampling else np.zeros(len(asked))
     variance = noise + within
     laplace = np.array([measured[s.key].law == "discrete Laplace" for s in asked])
@@ -95,10 +98,18 @@ def growth(release: Any, *columns: str, level: float = 0.95, sampling: bool = Tr
     )
 
 
-def _sampling(table: pa.Table, release: Release, sums: GrowthSums, slope: float) -> float:
-    """U/(U − 1) times the sum of squares of what units' sums differ by."""
+def _spread(release: Release, measured: Mapping[str, MeasuredTable], sums: GrowthSums, slope: float) -> float:
+    """The sum of squares of what units' sums differ by from the slope: as measured, at most as in synthetic careers."""
+    cells = GrowthSpread(sums.schema, sums.column)
+    told, made = measured.get(cells.key), float(np.mean([_in_careers(t, release, sums, slope) for t in release.tables]))
+    if told is None:
+        return made
+    return min(made, max(0.0, (told.array[0] + told.variance**0.5) * cells.steps[0]))
+
+
+def _in_careers(table: pa.Table, release: Release, sums: GrowthSums, slope: float) -> float:
+    """That sum in synthetic careers."""
     codes, _ = Encoder(release.schema, [sums.column, str(sums.schema.unit.order)]).encode(table)
     _, unit = np.unique(table.column(str(sums.schema.unit.column)).to_numpy(), return_inverse=True)
     squares, products = sums.unit_sums(unit, Codes(sums.schema, codes.columns, codes.rows))
-    units = max(len(squares), 2)
-    return float(units / (units - 1) * ((products - slope * squares) ** 2).sum())
+    return float(((products - slope * squares) ** 2).sum())

@@ -30,7 +30,7 @@ from dipsmith.schema.entries import (
     check_entries,
 )
 from dipsmith.schema.formula.words import abridge
-from dipsmith.schema.households import Members
+from dipsmith.schema.households import Members, check_most_members
 from dipsmith.schema.markup import MAX_CHARACTERS, Document, Place, in_file, noting_files, read_text
 from dipsmith.schema.merging import RARE, rare_values
 from dipsmith.schema.naming import check_name
@@ -136,6 +136,7 @@ def _members(entry: SchemaEntry, folder: Path) -> Members | None:
         )
     if entry.key is None or entry.max_members is None:
         raise SchemaError(MEMBERS_HELP)
+    check_most_members(entry.max_members)
     expected = {"unit": {"column": entry.key, "max_rows": entry.max_members}, "neighbours": entry.neighbours}
     try:
         data: object = entry.members

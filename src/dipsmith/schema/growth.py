@@ -3,13 +3,15 @@
 With t the periods of a unit's rows and x their numbers, each as far from the unit's own mean, the regression of x on t with
 an effect for every unit has the slope Σ Σ t·x / Σ Σ t². Both sums are sums over units, and a unit's part of either is bounded
 by public facts. A number is known as its bin: x is the middle of the bin, in logarithms where the bins' law is.
+
+How far units differ from that slope is one more sum over units, of squares that are bounded too (`GrowthSpread`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,8 +73,10 @@ class GrowthSums:
     schema: Schema
     column: str
 
-    attributes: tuple[str, ...] = ()
-    size: int = 2
+    attributes: ClassVar[tuple[str, ...]] = ()
+    size: ClassVar[int] = 2
+    reach: ClassVar = {"add-remove": (1, FINER), "replace": (1, 2 * FINER)}
+    """How far one unit moves each sum, in multiples of WHOLE."""
 
     def __post_init__(self) -> None:
         if self.column not in growing_columns(self.schema):
@@ -101,9 +105,17 @@ class GrowthSums:
         return max(float(known.max() - known.min()) / (2 * max(periods - 1, 1)) * self.squares, 1e-9)
 
     @property
-    def steps(self) -> tuple[float, float]:
-        """The units of both sums."""
+    def steps(self) -> tuple[float, ...]:
+        """The units of the sums."""
         return self.squares / WHOLE, self.products / (FINER * WHOLE)
+
+    @property
+    def words(self) -> str:
+        """What is added up, in which units."""
+        squares, products = self.steps
+        return (
+            f"squares of periods, in steps of {squares:g}; their products with {self.column}, in steps of {products:g}"
+        )
 
     def slope(self, noisy: NDArray[np.integer], variance: float) -> tuple[float, float, float] | None:
         """What noisy sums in whole steps tell: the slope, the variance of its noise, and the sum of squares.
@@ -118,12 +130,11 @@ class GrowthSums:
         return slope, variance * (b**2 + slope**2 * a**2) / squares**2, squares
 
     def add_up(self, unit: NDArray[np.integer], rows: Codes) -> NDArray[np.int64]:
-        """Both sums over rows of which `unit` says whose they are, one row of a unit in a period."""
-        squares, products = self.parts(unit, rows)
-        return np.array([squares.sum(), products.sum()], dtype=np.int64)
+        """The sums over rows of which `unit` says whose they are, one row of a unit in a period."""
+        return np.array([part.sum() for part in self.parts(unit, rows)], dtype=np.int64)
 
-    def parts(self, unit: NDArray[np.integer], rows: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What every unit adds to either sum, in whole steps and within its bounds."""
+    def parts(self, unit: NDArray[np.integer], rows: Codes) -> tuple[NDArray[np.int64], ...]:
+        """What every unit adds to each sum, in whole steps and within its bounds."""
         squares, products = self.unit_sums(unit, rows)
         a, b = self.steps
         return (
@@ -147,8 +158,42 @@ class GrowthSums:
         raise UsageError(f"{self.key} is no partition of rows")
 
     def possible(self) -> None:
-        """Both sums are possible."""
+        """All sums are possible."""
 
     def by_role(self) -> tuple[None, GrowthSums]:
         """It does not factor."""
         return None, self
+
+
+@dataclass(frozen=True, eq=False)
+class GrowthSpread(GrowthSums):
+    """One sum over units, of squares: of what a unit's products differ by from a public slope times its squares.
+
+    A unit adds between 0 and WHOLE. Who differs by more than a life through a quarter of all levels does, counts as such.
+    """
+
+    about: float = 0.0
+
+    size: ClassVar[int] = 1
+    reach: ClassVar = {"add-remove": (1,), "replace": (1,)}
+
+    @property
+    def key(self) -> str:
+        """What it is the spread of."""
+        return f"spread of the growth of {self.column}"
+
+    @property
+    def steps(self) -> tuple[float, ...]:
+        """The unit of the sum."""
+        return ((self.products / 2) ** 2 / WHOLE,)
+
+    @property
+    def words(self) -> str:
+        """What is added up, in which unit."""
+        return f"squares of products with {self.column} less {self.about:g} times squares of periods, in steps of {self.steps[0]:g}"
+
+    def parts(self, unit: NDArray[np.integer], rows: Codes) -> tuple[NDArray[np.int64], ...]:
+        """What every unit adds, in whole steps and within its bounds."""
+        squares, products = self.unit_sums(unit, rows)
+        away = (products - self.about * squares) ** 2
+        return (np.clip(np.rint(away / self.steps[0]), 0, WHOLE).astype(np.int64),)

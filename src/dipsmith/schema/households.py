@@ -123,12 +123,17 @@ def _of_order(members: Members) -> Iterator[Rule]:
             yield Rule(((own, before), (copy(members.order), (level,))), "members stand in order")
 
 
+def check_most_members(most: int) -> None:
+    """Refuse a number of members that no table of lines can have."""
+    if not 2 <= most <= MOST_MEMBERS:
+        raise SchemaError(f"max_members is {most}, expected 2 to {MOST_MEMBERS}; the most members that count")
+
+
 def check_members(schema: Schema) -> None:
     """Refuse households whose two tables contradict each other, or that have names that lines need."""
     members = members_of(schema)
-    people, most = members.schema, members.schema.unit.max_rows
-    if not 2 <= most <= MOST_MEMBERS:
-        raise SchemaError(f"max_members is {most}, expected 2 to {MOST_MEMBERS}; the most members that count")
+    people = members.schema
+    check_most_members(people.unit.max_rows)
     if schema.neighbours == "label":
         raise SchemaError("households are made whole, under add-remove or replace; under label leave members out")
     if people.analyses:

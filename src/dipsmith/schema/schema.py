@@ -139,7 +139,7 @@ class Schema:
         unit, relation = self.unit, self.neighbours
         if unit.column is not None and unit.column in self:
             raise SchemaError(
-                f"column '{unit.column}' is the unit and never released; remove it from fields or change unit.column"
+                f"column '{unit.column}' is the unit and never released; remove it from fields or name another unit"
             )
         if unit.per is not None:
             if unit.per not in self:

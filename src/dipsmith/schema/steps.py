@@ -96,7 +96,8 @@ def step_schema(schema: Schema) -> Schema:
             Rule(((ARRIVAL, (HERE,)), (before(name), (column.size,))), "who was here before has a value before"),
             Rule(((ARRIVAL, (FIRST, AGAIN)), (before(name), codes)), "who was absent before has none"),
         ]
-    unit = replace(schema.unit, order=None)
+    most = min(schema.unit.max_rows, schema[str(schema.unit.order)].size)  # one step in a period
+    unit = replace(schema.unit, max_rows=most, order=None)
     return replace(schema, attributes=tuple(attributes), unit=unit, rules=tuple(rules), analyses=(), known_rows=None)
 
 

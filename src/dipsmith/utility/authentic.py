@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from dipsmith.codec.decode import decode_column
 from dipsmith.codec.encode import Encoder
 from dipsmith.codec.parse import booleans, texts, values_of
-from dipsmith.counting.units import unit_text
+from dipsmith.counting.units import has_unit, unit_text
 from dipsmith.schema import Attribute, Bins, Schema
 from dipsmith.schema.households import members_of
+from dipsmith.schema.steps import fixed_columns
 from dipsmith.sources import Source
 from dipsmith.synthesis.canonical import as_declared
+from dipsmith.utility.careers import read_careers
 from dipsmith.utility.pair import comparable
 
 
@@ -81,6 +83,32 @@ def conformity(source: Source, schema: Schema) -> dict[str, int]:
             for what, n in _misfits(batch.column(attribute.name), attribute).items():
                 found[f"{attribute.name}: {what}"] += n
     return dict(found)
+
+
+def panel_conformity(source: Source, schema: Schema) -> dict[str, int]:
+    """Of a panel: rows without a unit, several in one period, units with more rows than count, fixed columns that change.
+
+    Privacy
+    -------
+    Exact counts: confidential. Whoever shows them logs the look first.
+    """
+    unit, order = str(schema.unit.column), str(schema.unit.order)
+    lost = sum(int((~has_unit(unit_text(batch.column(0)))).sum()) for batch in source.batches([unit]))
+    codes = read_careers(source, schema).codes
+    assert codes.units is not None
+    once = np.unique(np.stack([codes.units, codes[order].astype(np.int64)]), axis=1)
+    periods = np.bincount(once[0])
+    found = {
+        f"rows without {unit}, which count nowhere": lost,
+        f"rows beside another of the same {unit} and {order}, of which one counts": len(codes) - once.shape[1],
+        f"units ({unit}) with more than {schema.unit.max_rows} rows, of which so many count": int(
+            (periods > schema.unit.max_rows).sum()
+        ),
+    }
+    for name in fixed_columns(schema):
+        values = np.unique(np.stack([codes.units, codes[name].astype(np.int64)]), axis=1)
+        found[f"{name}: units ({unit}) that change it, though it is fixed"] = int((np.bincount(values[0]) > 1).sum())
+    return found
 
 
 def household_conformity(homes: Source, people: Source, schema: Schema) -> dict[str, int]:

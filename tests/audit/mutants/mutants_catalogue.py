@@ -967,7 +967,7 @@ MUTANTS = (
     one(
         "steps at the price of entries",
         "schema/steps.py",
-        "    unit = replace(schema.unit, order=None)\n",
+        "    unit = replace(schema.unit, max_rows=most, order=None)\n",
         "    unit = replace(schema.unit, max_rows=1, order=None)\n",
         "tests/methods/graph/test_career_model.py::test_a_whole_career_is_protected_and_the_budget_spent",
     ),
@@ -980,10 +980,17 @@ MUTANTS = (
     ),
     one(
         "growth under replace at the price of add-remove",
-        "privacy/growth_question.py",
+        "schema/growth.py",
         '"replace": (1, 2 * FINER)}\n',
         '"replace": (1, FINER)}\n',
         "tests/privacy/test_growth_question.py::test_no_unit_moves_the_sums_farther",
+    ),
+    one(
+        "what a unit differs by without a bound",
+        "schema/growth.py",
+        "        return (np.clip(np.rint(away / self.steps[0]), 0, WHOLE).astype(np.int64),)\n",
+        "        return (np.rint(away / self.steps[0]).astype(np.int64),)\n",
+        "tests/privacy/test_growth_question.py::test_no_unit_moves_the_spread_farther",
     ),
     one(
         "the number of units for free",

@@ -42,7 +42,7 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.growth_question import GrowthQuestion
 from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Codes, Marginal, Schema
-from dipsmith.schema.growth import GrowthSums, growing_columns
+from dipsmith.schema.growth import GrowthSpread, GrowthSums, growing_columns
 from dipsmith.schema.steps import (
     AGAIN,
     ARRIVAL,
@@ -76,8 +76,8 @@ These and the shares above were chosen on simulated panels that no page shows: 2
 gaps over 12, at ε = 1; TERMS_SHARE later, among four, on one of 50,000 careers over 4 and 10 years. A sixth, a third and half of the steps are much alike, and better than all of them.
 """
 
-GROWTH_SHARE = 0.06
-"""Of the budget, for how fast numbers grow within a unit."""
+GROWTH_SHARE, SPREAD_SHARE = 0.06, 1 / 6
+"""Of the budget, for how fast numbers grow within a unit; and of that, for how far units differ in it."""
 
 LEAST_TRIED, MOST_TRIED = 500, 30_000
 """Careers that are drawn to see how fast they grow: twice as many as there are, within these."""
@@ -246,21 +246,30 @@ def split_career(schema: Schema, budget: Budget) -> tuple[Budget, Budget, Budget
 
 
 def measure_growth(curator: Curator, schema: Schema, budgets: Sequence[Budget]) -> list[Growth]:
-    """Measure how fast numbers grow, of all steps; without those that noise hides."""
-    sums = [GrowthSums(schema, name) for name in growing_columns(schema)]
-    found = [Growth.of(s, curator.ask(GrowthQuestion(s), cost)) for s, cost in zip(sums, budgets, strict=True)]
-    return [g for g in found if g is not None]
+    """Measure how fast numbers grow and how far units differ in it, of all steps; without those that noise hides."""
+    found = []
+    for name, budget in zip(growing_columns(schema), budgets, strict=True):
+        sums, (for_sums, for_spread) = GrowthSums(schema, name), _split_growth(budget)
+        growth = Growth.of(sums, curator.ask(GrowthQuestion(sums), for_sums))
+        curator.ask(GrowthQuestion(GrowthSpread(schema, name, growth.slope if growth else 0.0)), for_spread)
+        found += [growth] if growth else []
+    return found
 
 
 def plan_growth(schema: Schema, budgets: Sequence[Budget]) -> list[Planned]:
-    """One line for the growth of each number."""
+    """Two lines for the growth of each number."""
     lines = []
-    for name, cost in zip(growing_columns(schema), budgets, strict=True):
-        sums = GrowthSums(schema, name)
-        law, _ = GrowthQuestion(sums).priced(str(schema.neighbours), schema.unit.max_rows, cost, "")
-        note = "two sums over units: how fast it changes within one of them"
-        lines.append(Planned("growth", sums.key, cost, sums.size, sums.steps[1] * law.variance**0.5, note))
+    notes = "two sums over units: how fast it changes within one of them", "how far units differ in that"
+    for name, budget in zip(growing_columns(schema), budgets, strict=True):
+        asked = GrowthSums(schema, name), GrowthSpread(schema, name)
+        for sums, cost, note in zip(asked, _split_growth(budget), notes, strict=True):
+            law, _ = GrowthQuestion(sums).priced(str(schema.neighbours), schema.unit.max_rows, cost, "")
+            lines.append(Planned("growth", sums.key, cost, sums.size, sums.steps[-1] * law.variance**0.5, note))
     return lines
+
+
+def _split_growth(budget: Budget) -> Sequence[Budget]:
+    return budget.split([1 - SPREAD_SHARE, SPREAD_SHARE])
 
 
 def most_steps(schema: Schema, budget: Budget) -> int:
@@ -270,7 +279,7 @@ def most_steps(schema: Schema, budget: Budget) -> int:
     """
     spend = Fraction(budget.epsilon if isinstance(budget, PureDP) else rho_to_approx(budget.rho, 1e-9))
     share = min(Fraction(1), max(LEAST_STEPS, spend / ALL_STEPS))
-    return max(1, ceil(share * schema.unit.max_rows))
+    return max(1, ceil(share * step_schema(schema).unit.max_rows))
 
 
 def thinned_schema(schema: Schema, budget: Budget) -> Schema:
