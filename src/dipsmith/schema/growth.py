@@ -75,7 +75,7 @@ class GrowthSums:
 
     attributes: ClassVar[tuple[str, ...]] = ()
     size: ClassVar[int] = 2
-    reach: ClassVar = {"add-remove": (1, FINER), "replace": (1, 2 * FINER)}
+    reach: ClassVar[dict[str, tuple[int, ...]]] = {"add-remove": (1, FINER), "replace": (1, 2 * FINER)}
     """How far one unit moves each sum, in multiples of WHOLE."""
 
     def __post_init__(self) -> None:
@@ -175,7 +175,7 @@ class GrowthSpread(GrowthSums):
     about: float = 0.0
 
     size: ClassVar[int] = 1
-    reach: ClassVar = {"add-remove": (1,), "replace": (1,)}
+    reach: ClassVar[dict[str, tuple[int, ...]]] = {"add-remove": (1,), "replace": (1,)}
 
     @property
     def key(self) -> str:
