@@ -104,7 +104,8 @@ def _spread(release: Release, measured: Mapping[str, MeasuredTable], sums: Growt
     told, made = measured.get(cells.key), float(np.mean([_in_careers(t, release, sums, slope) for t in release.tables]))
     if told is None:
         return made
-    return min(made, max(0.0, float(told.array[0]) + told.variance**0.5) * cells.steps[0])
+    most = float(told.array[0] + np.sqrt(told.variance))
+    return min(made, max(0.0, most) * cells.steps[0])
 
 
 def _in_careers(table: pa.Table, release: Release, sums: GrowthSums, slope: float) -> float:
