@@ -86,7 +86,10 @@ def test_a_further_file_is_labelled_in_its_order_with_its_types(dipsmith, releas
     assert pq.read_table(releases / "two.parquet")["sex"].equals(made["sex"])
     assert "of its own" not in ran.err
     pq.write_table(made, releases / "whole.parquet")
-    assert "the file has a column 'sex' of its own" in dipsmith("label", "label", "whole.parquet", "--out", "again.csv").err
+    assert (
+        "the file has a column 'sex' of its own"
+        in dipsmith("label", "label", "whole.parquet", "--out", "again.csv").err
+    )
 
 
 @pytest.mark.parametrize(
