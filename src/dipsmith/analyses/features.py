@@ -115,14 +115,18 @@ class Features:
     def slope(self, q: Float) -> Float:
         """By how much the sums grow with λ."""
         m = _product(self.h, q)
+        # Most products of two labels' functions are one of them, or nothing.
+        known = {h.tobytes(): mean for h, mean in zip(self.h, m, strict=True)}
+        by_function = [np.flatnonzero(self.which == j) for j in range(len(self.h))]
         H = np.zeros((len(self.which), len(self.which)))
-        for j in range(len(self.h)):
-            for k in range(j, len(self.h)):
-                both = _product((self.h[j] * self.h[k])[None], q)[0]
-                crossed = self.columns.gram(both - m[j] * m[k])
-                one, other = np.flatnonzero(self.which == j), np.flatnonzero(self.which == k)
-                H[np.ix_(one, other)] = crossed[np.ix_(self.column[one], self.column[other])]
-                H[np.ix_(other, one)] = H[np.ix_(one, other)].T
+        for j, one in enumerate(by_function):
+            for k, other in list(enumerate(by_function))[j:]:
+                both = self.h[j] * self.h[k]
+                mean = known.get(both.tobytes())
+                if mean is None:
+                    mean = known[both.tobytes()] = _product(both[None], q)[0]
+                part = self.columns.gram(mean - m[j] * m[k])[self.column[one][:, None], self.column[other]]
+                H[one[:, None], other], H[other[:, None], one] = part, part.T
         return H / np.outer(self.size, self.size)
 
 

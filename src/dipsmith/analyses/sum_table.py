@@ -88,7 +88,9 @@ class SumTable:
 
     def spread(self, values: Float) -> Float:
         """Sums at the places of their groups among all combinations; 0 where there are no rows."""
-        found = np.zeros((len(values), self.whole))
+        if self.size == self.whole:
+            return values
+        found = np.zeros((len(values), self.whole, *values.shape[2:]))
         found[:, self.places] = values
         return found
 

@@ -57,7 +57,7 @@ class Layout:
     def placed(self, values: Values) -> Layout:
         """The same with other numbers for the labels of some private columns."""
         layout = Layout(self.design.placed(values), self.tables, self.derived)
-        vars(layout).update({name: value for name, value in vars(self).items() if name != "design"})
+        vars(layout).update({name: value for name, value in vars(self).items() if name not in ("design", "_known")})
         return layout
 
     # --- what is public ----------------------------------------------------------------------------
@@ -298,11 +298,12 @@ class Layout:
         if d.y is None:
             return A, N, np.zeros((len(A), 0))
         sums = self._completed(sums)
-        scores = np.zeros((len(A), len(self.columns)))
-        for k, (i, c) in enumerate(self.columns):
+        scores = [np.zeros((len(A), 0))]
+        for i, term in enumerate(d.terms):
             table = self.score(i)
-            scores[:, k] = table.spread(sums[table.key] @ d.terms[i].on_label[c])[:, d.terms[i].level[c]]
-        return A, N, scores
+            h, which = self._functions(i, table.labels)
+            scores.append(table.spread(sums[table.key] @ h.T)[:, term.level, which])
+        return A, N, np.concatenate(scores, axis=1)
 
     def _completed(self, sums: Mapping[str, Float]) -> Mapping[str, Float]:
         """With tables that are sums over others."""
@@ -311,27 +312,43 @@ class Layout:
 
     def cross_products(self, sums: Mapping[str, Float]) -> tuple[Float, Float]:
         """A and N from the sums of `cross_tables`."""
-        d = self.design
-        sums = self._completed(sums)
+        d, sums = self.design, self._completed(sums)
         draws = len(next(iter(sums.values())))
-        q = len(self.columns)
-        A = np.zeros((draws, self.public_columns.width, q))
-        N = np.zeros((draws, q, q))
-        for k, (i, c) in enumerate(self.columns):
-            term = d.private[i]
+        ends = np.cumsum([0, *(len(term.names) for term in d.private)])
+        A = np.zeros((draws, self.public_columns.width, int(ends[-1])))
+        N = np.zeros((draws, int(ends[-1]), int(ends[-1])))
+        for i, term in enumerate(d.private):
+            own = slice(ends[i], ends[i + 1])
             for b, block in enumerate(d.blocks):
                 table = self.cross(b, i)
-                value = table.spread(sums[table.key] @ _on_labels(d, term, c, table.labels))
-                A[:, self.places[b], k] = value.reshape(draws, block.size, -1)[
-                    :, block.levels, term.level[c] % term.size
-                ]
-            for m in range(k, q):
-                j, e = self.columns[m]
-                table = self.pair(i, j)
-                product = _on_labels(d, term, c, table.labels) * _on_labels(d, d.private[j], e, table.labels)
-                value = table.spread(sums[table.key] @ product)
-                N[:, k, m] = N[:, m, k] = _shared(value, term, c, d.private[j], e)
+                h, which = self._functions(i, table.labels)
+                value = table.spread(sums[table.key] @ h.T).reshape(draws, block.size, -1, len(h))
+                A[:, self.places[b], own] = value[:, block.levels[:, None], term.level % term.size, which]
+            for j in range(i, len(d.private)):
+                table, beside = self.pair(i, j), slice(ends[j], ends[j + 1])
+                (one, this), (other, that) = (self._functions(k, table.labels) for k in (i, j))
+                value = table.spread(sums[table.key] @ (one[:, None] * other).reshape(-1, one.shape[1]).T)
+                place, shared = _shared(term, d.private[j])
+                N[:, own, beside] = np.where(shared, value[:, place, this[:, None] * len(other) + that], 0.0)
+                N[:, beside, own] = N[:, own, beside].transpose(0, 2, 1)
         return A, N
+
+    def _functions(self, i: int, labels: tuple[str, ...]) -> tuple[Float, Ints]:
+        """The functions of labels that a private term's columns have, few for many columns, and which each has."""
+        term, sizes = self.design.private[i], self.design.sizes
+        if (i, labels) not in self._known:
+            own = int(np.prod([sizes[n] for n in term.labels]))
+            h, which = np.unique(term.on_label.reshape(len(term.names), own), axis=0, return_inverse=True)
+            grid = dict(zip(labels, np.indices([sizes[n] for n in labels]).reshape(len(labels), -1), strict=True))
+            code = np.zeros(len(next(iter(grid.values()))), np.int64)
+            for name in term.labels:
+                code = code * sizes[name] + grid[name]
+            self._known[i, labels] = np.asarray(h[:, code]), which.ravel()
+        return self._known[i, labels]
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, tuple[str, ...]], tuple[Float, Ints]]:
+        return {}
 
 
 def _simple(term: PrivateTerm) -> bool:
@@ -350,29 +367,14 @@ def _joint_groups(one: PrivateTerm, other: PrivateTerm) -> list[tuple[Ints, int]
     return [(one.groups, one.size)] if other.size == 1 else [(one.groups, one.size), (other.groups, other.size)]
 
 
-def _shared(value: Float, one: PrivateTerm, c: int, other: PrivateTerm, e: int) -> Float:
-    """The sum of the rows that are in the groups of both columns."""
-    a, b = int(one.level[c]), int(other.level[e])
-    if one.size == 1:
-        return value[:, b]
-    if other.size == 1:
-        return value[:, a]
+def _shared(one: PrivateTerm, other: PrivateTerm) -> tuple[Ints, NDArray[np.bool_]]:
+    """Where the sums of the rows stand that are in the groups of two columns, and whether there are such rows."""
+    a, b = one.level[:, None], other.level[None, :]
+    if one.size == 1 or other.size == 1:
+        return (b if one.size == 1 else a) + 0 * (a + b), np.ones((1, 1), dtype=bool)
     if one.size == other.size and np.array_equal(one.groups, other.groups):
-        return value[:, a] if a == b else np.zeros(len(value))
-    return value[:, a * other.size + b]
-
-
-def _on_labels(design: Design, term: PrivateTerm, column: int, labels: tuple[str, ...]) -> Float:
-    """H of a column over more private columns than its own."""
-    if labels == term.labels:
-        return np.asarray(term.on_label[column])
-    shape = [design.sizes[name] for name in labels]
-    own = [design.sizes[name] for name in term.labels]
-    grid = np.indices(shape).reshape(len(shape), -1)
-    code = np.zeros(grid.shape[1], np.int64)
-    for name, size in zip(term.labels, own, strict=True):
-        code = code * size + grid[labels.index(name)]
-    return np.asarray(term.on_label[column][code])
+        return a + 0 * b, a == b
+    return a * other.size + b, np.ones((1, 1), dtype=bool)
 
 
 def _compose(steps: Float, plain: Sequence[int]) -> Float:

@@ -53,10 +53,12 @@ class Lookup:
         lower, upper = _digits(boundaries, WORD)
         low = np.array([min(b, _LAST) for b in lower], np.uint64)
         high = np.array([min(b, _LAST) for b in upper], np.uint64)
-        starts = np.arange(1 << _INDEX, dtype=np.uint64) << np.uint64(WORD - _INDEX)
-        ends = starts + np.uint64((1 << (WORD - _INDEX)) - 1)
-        first = np.searchsorted(high, starts, side="left")
-        last = np.searchsorted(low, ends, side="right")
+        # How many boundaries end in a bucket before, and how many begin in it or before.
+        ended, last = (
+            np.cumsum(np.bincount((b >> np.uint64(WORD - _INDEX)).astype(np.int64), minlength=1 << _INDEX))
+            for b in (high, low)
+        )
+        first = np.append(0, ended[:-1])
         certain = first == last
         if tails:
             certain &= (first > 0) & (first < len(lower))
