@@ -117,10 +117,10 @@ def _totals(part: Part, response: PrivateTerm, sums: KnownSums, schema: Schema, 
     """Z′y of a private response reaches what was measured."""
     layout = part.layout
     goals = layout.assemble(sums.measured())[0][0][:, -1]
-    fits = layout.public_columns.width <= MOST_FEATURES
+    fits = layout.run_columns.width <= MOST_FEATURES
     chosen = [i for i, b in enumerate(layout.design.blocks) if fits or b.name[0] != "|"]
     counted = (layout.design.often > 0).astype(np.float64)
-    blocks = tuple(layout.public_columns.blocks[i].weighed(counted) for i in chosen)
+    blocks = tuple(layout.public_columns[i].weighed(counted) for i in chosen)
     columns = PublicColumns(blocks, len(counted))
     at = np.concatenate([np.zeros(0, np.int64), *(layout.places[i] for i in chosen)])
     h = np.tile(_joint(schema, labels, response, 0), (len(at), 1))

@@ -346,7 +346,7 @@ def _reported(
 
 def _logistic(layout: Layout, sums: KnownSums, goal: Float, draws: int, random: np.random.Generator) -> DirectEstimate:
     """The odds of a private label given public columns: Z′μ(β) = Z′y, solved by Newton's method on the public rows."""
-    Z, often = layout.public_columns, layout.design.often
+    Z, often = layout.run_columns, layout.run_often
     keep = independent(Z.gram(often))
     kept = np.ix_(keep, keep)
     beta = np.zeros(len(keep))
@@ -383,7 +383,7 @@ def _draws(
 ) -> Iterator[tuple[Float, Float, Float]]:
     """Noise on A, N and T, drawn again in batches."""
     numbers = sum(t.size * t.label_cells for t in layout.tables)
-    for some in batches(draws, layout.public_columns.width * len(layout.columns) + numbers):
+    for some in batches(draws, layout.run_columns.width * len(layout.columns) + numbers):
         yield layout.assemble(sums.redraw(random, some))
 
 

@@ -314,7 +314,7 @@ def _explain(layout: Layout, A: Float, size: Float) -> Float:
 
     Of a label that every second row has they explain `AT_MOST`, of rarer ones less: what makes one rare is seldom public.
     """
-    ones = layout.public_columns.cross(layout.design.often)
+    ones = layout.run_columns.cross(layout.run_often)
     spread = layout.inverse.times(ones[:, None])[:, 0]
     A = A - np.outer(ones, spread @ A) / max(float(spread @ ones), TINY)
     explained = np.einsum("pk,pk->k", A, layout.inverse.times(A))

@@ -8,7 +8,7 @@ cross-products are a diagonal, and what is left of the other columns is a small 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -27,6 +27,38 @@ BESIDE = 3000
 
 PIECE = 1 << 15
 """Rows that are gone through at once: what is computed of them stays in the processor's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Rows that follow one another and agree in every public column, as one: where each run starts, and its rows."""
+
+    starts: Ints
+    lengths: Ints
+
+    @classmethod
+    def of(cls, blocks: Sequence[PublicBlock], rows: int) -> Runs:
+        """Of rows in the order in which they stand: those that are sorted by other columns last have few runs."""
+        new = np.zeros(rows, dtype=bool)
+        new[:1] = True
+        for numbers in (part for b in blocks for part in (b.groups if b.size > 1 else None, b.weight)):
+            if numbers is not None:
+                new[1:] |= numbers[1:] != numbers[:-1]
+        starts = np.flatnonzero(new)
+        return cls(starts, np.diff(starts, append=rows))
+
+    def sums(self, values: Float) -> Float:
+        """Numbers of rows, added up in every run."""
+        return np.asarray(np.add.reduceat(values, self.starts) if len(self.starts) else values, np.float64)
+
+    def spread(self, values: Float) -> Float:
+        """Numbers of runs, as those of their rows."""
+        return np.repeat(values, self.lengths)
+
+    def block(self, block: PublicBlock) -> PublicBlock:
+        """The columns of a block in every run."""
+        weight = None if block.weight is None else block.weight[self.starts]
+        return replace(block, groups=block.groups[self.starts], weight=weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,6 +304,16 @@ def pseudo_inverse(matrix: Float, squares: Float | None = None) -> tuple[Float, 
     kept = values > 1e-10 * max(values.max(initial=0.0), 1e-300)
     found = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
     return np.asarray(found / np.outer(scale, scale)), int(kept.sum())
+
+
+def compose(steps: Float, plain: Sequence[int]) -> Float:
+    """One matrix for numbers that were taken out of others one after another: the last is put back first."""
+    whole = np.eye(len(steps))
+    for i in plain:
+        one = np.eye(len(steps))
+        one[:, i] = steps[:, i]
+        whole = whole @ one
+    return whole
 
 
 def pieces(rows: int) -> Iterator[slice]:

@@ -110,8 +110,11 @@ class SumTable:
         """The weight of every row in whole steps."""
         if self.weight is None:
             return np.ones(len(self.groups), np.int16)
-        inside = np.where(self.groups >= 0, self.weight, 0.0) if self._has_uncounted else self.weight
-        return np.rint(inside / self.unit).astype(np.int16)
+        found = np.empty(len(self.groups), np.int16)
+        for here in pieces(len(found)):
+            inside = np.where(self.groups[here] >= 0, self.weight[here], 0.0)
+            np.rint(inside / self.unit, out=found[here], casting="unsafe")
+        return found
 
     @cached_property
     def rounded_weight(self) -> Float | None:

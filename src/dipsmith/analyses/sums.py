@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dipsmith.analyses.bin_doubt import Values
 from dipsmith.analyses.design import Design, Float, Ints, PrivateTerm
-from dipsmith.analyses.public_columns import Gram, GroupColumns, Inverse, PublicColumns
+from dipsmith.analyses.public_columns import Gram, GroupColumns, Inverse, PublicColumns, Runs, compose
 from dipsmith.analyses.sum_table import SumTable
 
 LEAST_BIAS = 0.05
@@ -63,9 +63,19 @@ class Layout:
     # --- what is public ----------------------------------------------------------------------------
 
     @cached_property
+    def runs(self) -> Runs:
+        """Rows that follow one another and agree in the public columns."""
+        return Runs.of(self.design.blocks, len(self.design.often))
+
+    @cached_property
+    def run_often(self) -> Float:
+        """How many rows of each run count."""
+        return self.runs.sums(self.design.often)
+
+    @cached_property
     def _algebra(self) -> tuple[PublicColumns, Gram, Float]:
         """Z with plain numbers less what the other columns and the numbers before them say; Z′Z; and the way back."""
-        blocks, often = self.design.blocks, self.design.often
+        blocks, often = [self.runs.block(b) for b in self.design.blocks], self.run_often
         made = [GroupColumns.of(b, None if b.weight is None else finite(b.weight)) for b in blocks]
         plain = [i for i, b in enumerate(blocks) if b.weight is not None and b.size == 1]
         others = [i for i in range(len(blocks)) if i not in plain]
@@ -97,12 +107,18 @@ class Layout:
             columns = PublicColumns((*columns.blocks, made[i]), len(often))
             at = np.append(at, here)
         whole = PublicColumns(tuple(made), len(often))
-        return whole, gram, _compose(back, [int(told[self.places[i][0]]) for i in plain])
+        return whole, gram, compose(back, [int(told[self.places[i][0]]) for i in plain])
 
     @property
-    def public_columns(self) -> PublicColumns:
-        """The public columns Z, plain numbers orthogonal to the columns before them: sums of these carry less noise."""
+    def run_columns(self) -> PublicColumns:
+        """The public columns Z of each run, plain numbers orthogonal to the columns before them: sums of these carry less noise."""
         return self._algebra[0]
+
+    @cached_property
+    def public_columns(self) -> tuple[GroupColumns, ...]:
+        """The public columns of every row, block by block."""
+        weights = [None if b.weight is None else self.runs.spread(b.weight) for b in self.run_columns.blocks]
+        return tuple(GroupColumns.of(b, w) for b, w in zip(self.design.blocks, weights, strict=True))
 
     @property
     def back(self) -> Float:
@@ -139,22 +155,23 @@ class Layout:
     @property
     def identified(self) -> bool:
         """Whether no `reported` column is said by the other public ones."""
-        one = np.eye(self.public_columns.width)[:, self.reported]
+        one = np.eye(self.run_columns.width)[:, self.reported]
         return np.allclose(self.told_inverse @ self.gram.times(one), one[self.reported], atol=1e-6)
 
     @cached_property
     def public_cross(self) -> Float:
         """Z′y of a public response."""
         assert self.design.y is not None
-        return self.public_columns.cross(self.design.often * finite(self.design.y))
+        return self.run_columns.cross(self.runs.sums(self.design.often * finite(self.design.y)))
 
     @cached_property
     def whole_residual(self) -> Float:
         """The public residual of the response on the public columns."""
         assert self.design.y is not None
-        y = finite(self.design.y)
-        explained = self.public_columns.times(self.inverse.times(self.public_cross))
-        return np.where(self.design.often > 0, y - explained, 0.0)
+        residual = self.runs.spread(-self.run_columns.times(self.inverse.times(self.public_cross)))
+        residual += finite(self.design.y)
+        residual[self.design.often == 0] = 0.0
+        return residual
 
     @cached_property
     def square(self) -> float:
@@ -265,7 +282,7 @@ class Layout:
         block, term = self.design.blocks[b], self.design.private[i]
         if block.size == 1 and block.weight is None and _simple(term):
             return self.pair(i, i)  # an intercept: the labels themselves
-        weight = self.public_columns.blocks[b].weight
+        weight = self.public_columns[b].weight
         outer = "" if _simple(term) else f" · {term.name}"
         key = f"{block.name}{outer} × {' × '.join(term.labels)}"
         return self._table(
@@ -315,14 +332,14 @@ class Layout:
         d, sums = self.design, self._completed(sums)
         draws = len(next(iter(sums.values())))
         ends = np.cumsum([0, *(len(term.names) for term in d.private)])
-        A = np.zeros((draws, self.public_columns.width, int(ends[-1])))
+        A = np.zeros((draws, self.run_columns.width, int(ends[-1])))
         N = np.zeros((draws, int(ends[-1]), int(ends[-1])))
         for i, term in enumerate(d.private):
             own = slice(ends[i], ends[i + 1])
             for b, block in enumerate(d.blocks):
                 table = self.cross(b, i)
                 h, which = self._functions(i, table.labels)
-                value = table.spread(sums[table.key] @ h.T).reshape(draws, block.size, -1, len(h))
+                value = table.spread(sums[table.key] @ h.T).reshape(draws, block.size, term.size, len(h))
                 A[:, self.places[b], own] = value[:, block.levels[:, None], term.level % term.size, which]
             for j in range(i, len(d.private)):
                 table, beside = self.pair(i, j), slice(ends[j], ends[j + 1])
@@ -375,13 +392,3 @@ def _shared(one: PrivateTerm, other: PrivateTerm) -> tuple[Ints, NDArray[np.bool
     if one.size == other.size and np.array_equal(one.groups, other.groups):
         return a + 0 * b, a == b
     return a * other.size + b, np.ones((1, 1), dtype=bool)
-
-
-def _compose(steps: Float, plain: Sequence[int]) -> Float:
-    """One matrix for all numbers: the last is taken out first."""
-    whole = np.eye(len(steps))
-    for i in plain:
-        one = np.eye(len(steps))
-        one[:, i] = steps[:, i]
-        whole = whole @ one
-    return whole

@@ -77,7 +77,7 @@ def measured_pair(release: Release, first: str, second: str, draws: int = DRAWS)
     if schema.neighbours == "label":
         if schema[first].role != "private" or schema[second].role != "private":
             return None
-        sums = release.label_tables.joint((first, second))
+        sums = release.label_tables.whole.joint((first, second))
         if sums is None:
             return None
         found = sums.measured()[""].reshape(shape), sums.redraw(random, draws)[""].reshape(-1, *shape)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.errors import MissingExtraError, UsageError
@@ -203,15 +204,15 @@ def read_columns(formula: RegressionFormula, table: pa.Table, levels: Levels) ->
     return columns, known
 
 
-def _index_values(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+def _index_values(column: pa.ChunkedArray) -> tuple[NDArray[np.signedinteger], pa.Array]:
     """A column's distinct values, and the place of each row's value among them, −1 where it is missing."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     column = column.unify_dictionaries()
     if not column.num_chunks:
         return np.zeros(0, dtype=np.int64), pa.array([], column.type.value_type)
-    indices = pa.chunked_array([c.indices.cast(pa.int64()) for c in column.chunks])
-    return indices.fill_null(-1).to_numpy(), column.chunk(0).dictionary
+    parts = [(c.indices.fill_null(-1) if c.indices.null_count else c.indices).to_numpy() for c in column.chunks]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts), column.chunk(0).dictionary
 
 
 def _numbers(name: str, column: pa.ChunkedArray) -> Floats:
@@ -232,7 +233,7 @@ def number_groups(table: pa.Table, name: str) -> Ints:
     """The values of a column, numbered; missing ones are a group of their own."""
     if name not in table.column_names:
         raise UsageError(f"there is no column '{name}'; there are: {', '.join(table.column_names[:20])}")
-    return _index_values(table.column(name))[0] + 1
+    return np.asarray(_index_values(table.column(name))[0] + np.int64(1), np.int64)
 
 
 def number_combinations(codes: Sequence[Ints]) -> Ints:

@@ -47,6 +47,7 @@ from dipsmith.schema.analysis import Model, PlannedAnalysis, split_by
 from dipsmith.synthesis.supports import Support, quoted
 
 if TYPE_CHECKING:
+    from dipsmith.synthesis.label_tables import LabelTables
     from dipsmith.synthesis.release import Release
 
 MODELS: Final = {"ols": "least squares", "logistic": "logistic"}
@@ -239,13 +240,23 @@ def _from_labels(release: Release, asked: str, family: str, references: Referenc
     planned = PlannedAnalysis(asked, model=cast("Model", family), reference=reference)
     tables = release.label_tables
     assert tables.public is not None
-    found = []
-    for part in Agenda.of([planned], release.schema, tables.public, tables.often).all_parts:
-        model = "logistic" if is_logistic(part.layout) else "least squares"
-        if model != MODELS[family] or (sums := tables.sums(part.layout)) is None:
+    parts = Agenda.of([planned], release.schema, tables.public, tables.often).all_parts
+    if any(MODELS[family] != ("logistic" if is_logistic(p.layout) else "least squares") for p in parts):
+        return []
+
+    def told_by(tables: LabelTables) -> Sequence[Result]:
+        sums = [tables.sums(part.layout) for part in parts]
+        pairs = [(part, one) for part, one in zip(parts, sums, strict=True) if one is not None]
+        if len(pairs) < len(parts):
             return []
-        found.append(Result.of(planned.text, model, part.value, estimate_from(part.layout, sums, draws=draws)))
-    return found
+        return [
+            Result.of(planned.text, MODELS[family], part.value, estimate_from(part.layout, one, draws=draws))
+            for part, one in pairs
+        ]
+
+    # Sums of other planned analyses only make more precise what counts tell: who wants to know that asks no more.
+    found = told_by(tables) if draws < DRAWS and release.card.analyses else []
+    return found if found and not any(_loses_a_term(part) for part in found) else told_by(tables.whole)
 
 
 def noisy_tables(release: Release) -> list[NoisyMarginal]:

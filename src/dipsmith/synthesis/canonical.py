@@ -44,7 +44,7 @@ class PublicColumn:
     """A column as sorted distinct values and the rank of each row's value; −1 where it is missing."""
 
     values: pa.Array
-    ranks: NDArray[np.int64]
+    ranks: NDArray[np.int32]
 
     @classmethod
     def of(cls, chunks: Sequence[pa.Array], kind: Type) -> PublicColumn:
@@ -56,15 +56,15 @@ class PublicColumn:
             decoded = [_texts(chunk) for chunk in decoded]
         whole = pa.chunked_array(decoded, decoded[0].type if decoded else pa.string())
         if not len(whole):
-            return cls(canonical_values(pa.nulls(0), kind), np.empty(0, np.int64))
+            return cls(canonical_values(pa.nulls(0), kind), np.empty(0, np.int32))
         encoded = whole.dictionary_encode().combine_chunks()
         # Distinct as they were stored need not be distinct as they are released: "1.0" and "1" are one number.
         values = canonical_values(encoded.dictionary, kind).dictionary_encode()
         order = pc.sort_indices(values.dictionary)
-        place = np.empty(len(order) + 1, np.int64)
-        place[order.to_numpy()] = np.arange(len(order))
+        place = np.empty(len(order) + 1, np.int32)
+        place[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
         place[-1] = -1
-        of_value = np.append(place[_indices(values)], -1)
+        of_value = np.append(place[_indices(values)], np.int32(-1))
         return cls(values.dictionary.take(order), of_value[_indices(encoded)])
 
     def taken(self, rows: NDArray[np.int64]) -> pa.ChunkedArray:
@@ -76,10 +76,9 @@ class PublicColumn:
             pieces.append(self.values.take(pa.array(some, mask=some < 0)))
         return pa.chunked_array(pieces, self.values.type)
 
-    def shortly(self, rows: NDArray[np.int64]) -> pa.Array:
-        """The values of some rows, text by a dictionary."""
-        ranks = self.ranks[rows]
-        indices = pa.array(ranks, mask=ranks < 0)
+    def shortly(self) -> pa.Array:
+        """The values of all rows, text by a dictionary."""
+        indices = pa.array(self.ranks, mask=None if self.ranks.min(initial=0) >= 0 else self.ranks < 0)
         text = pa.types.is_string(self.values.type)
         return pa.DictionaryArray.from_arrays(indices, self.values) if text else self.values.take(indices)
 
@@ -137,15 +136,15 @@ class PublicRows:
             size *= levels
         return key
 
-    def codes(self, schema: Schema, names: Sequence[str], rows: NDArray[np.int64]) -> Codes:
-        """Some rows of some columns as codes: each distinct value is encoded once."""
+    def codes(self, schema: Schema, names: Sequence[str], rows: NDArray[np.int64] | None = None) -> Codes:
+        """Some rows, or all, of some columns as codes: each distinct value is encoded once."""
         found: dict[str, NDArray[np.integer]] = {}
         for name in names:
             column = self.columns[self.names.index(name)]
             values = pa.concat_arrays([column.values, pa.nulls(1, column.values.type)])
             of_value = coder(schema[name])(values).astype(code_dtype(schema[name].size))
-            found[name] = of_value[column.ranks[rows]]
-        return Codes.of(schema, found, len(rows))
+            found[name] = of_value[column.ranks if rows is None else column.ranks[rows]]
+        return Codes.of(schema, found, self.rows if rows is None else len(rows))
 
     def has_the_rows_of(self, other: PublicRows, *, in_order: bool = False) -> bool:
         """Whether both hold the same rows, each as often: in whatever order, or in the same."""
@@ -161,9 +160,15 @@ class PublicRows:
         """Some rows, in the given order."""
         return pa.table([column.taken(rows) for column in self.columns], names=list(self.names))
 
-    def short_table(self, rows: NDArray[np.int64]) -> pa.Table:
-        """The same, text as numbers into a dictionary."""
-        return pa.table([column.shortly(rows) for column in self.columns], names=list(self.names))
+    def only(self, rows: NDArray[np.int64]) -> PublicRows:
+        """Some rows, in the given order."""
+        columns = tuple(PublicColumn(column.values, column.ranks[rows]) for column in self.columns)
+        return PublicRows(self.names, columns, len(rows))
+
+    def short_table(self, names: Sequence[str]) -> pa.Table:
+        """All rows of some columns, text as numbers into a dictionary."""
+        chosen = [n for n in self.names if n in names]
+        return pa.table([self.columns[self.names.index(n)].shortly() for n in chosen], names=chosen)
 
 
 def blocks(table: pa.Table) -> Iterator[pa.RecordBatch]:

@@ -57,6 +57,10 @@ class RowWeights:
             else max(float(self.weight.max(initial=0.0)), -float(self.weight.min(initial=0.0)))
         )
 
+    def is_of(self, table: LabelTable) -> bool:
+        """Whether a table's cells and weights are these, in the same memory."""
+        return _is_same(self.groups, table.cell) and _is_same(self.weight, table.weight)
+
     def along(self, direction: Float, rows: Ints | slice) -> Float:
         """Of some rows, groups added up by a direction."""
         found: Float = np.append(direction, 0.0)[self.groups[rows]]
@@ -117,10 +121,16 @@ class LabelSystem:
         self, functions: Float, asked: Mapping[str, RowWeights], directions: Sequence[Float], rows: Ints | slice
     ) -> bool:
         """Whether functions of cells add up to what is asked along some directions, on some rows."""
-        off = -sum(one.along(direction, rows) for one, direction in zip(asked.values(), directions, strict=True))
+        off, left = np.zeros(len(self.chosen[0].cell[rows])), dict(zip(asked, directions, strict=True))
         for table, start in zip(self.chosen, self.starts, strict=True):
-            told = functions[start : start + len(table.values)][table.cell[rows]]
-            off += told if table.weight is None else told * table.weight[rows]
+            told = functions[start : start + len(table.values)].copy()
+            for key in [key for key in left if asked[key].is_of(table)]:
+                # What is asked is what the table itself has: the rows are looked at once for both.
+                direction = left.pop(key)
+                told[: len(direction)] -= direction
+            off += told[table.cell[rows]] if table.weight is None else told[table.cell[rows]] * table.weight[rows]
+        for key, direction in left.items():
+            off -= asked[key].along(direction, rows)
         return float(np.abs(off).max(initial=0.0)) <= EXACT
 
     @cached_property
@@ -225,3 +235,9 @@ class SolvedWeights:
     labels: tuple[str, ...]
     tables: tuple[int, ...]
     functions: Float
+
+
+def _is_same(one: NDArray[np.generic] | None, other: NDArray[np.generic] | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return bool(one.__array_interface__ == other.__array_interface__)

@@ -34,6 +34,8 @@ class LabelTable:
         found = np.full(len(self.values), -1)
         for here in pieces(len(self.cell)):
             found[self.cell[here]] = np.arange(here.start, here.stop)
+            if found.min(initial=0) >= 0:
+                break
         return found
 
     def totals(self, often: Ints) -> Float:

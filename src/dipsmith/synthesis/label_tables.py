@@ -22,7 +22,7 @@ Reads the release and nothing else: post-processing, free.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -53,13 +53,17 @@ AT_A_TIME = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class LabelTables:
-    """All noisy label tables over the distinct public rows that count, each `often`: those at `held` of all."""
+    """All noisy label tables over the distinct public rows that count, each `often`: those at `held` of all.
+
+    The sums of planned analyses, of which formulas have to be read again, are found `later`, by `whole`.
+    """
 
     schema: Schema
     often: Ints
     held: Ints | slice
     tables: tuple[LabelTable, ...]
     public: pa.Table | None = None
+    later: Callable[[], Iterable[LabelTable]] = tuple
 
     @classmethod
     def of(cls, release: Release) -> LabelTables:
@@ -68,14 +72,25 @@ class LabelTables:
         names = [n for n in schema.public if n in table.column_names]
         rows = PublicRows.of(table.to_batches(), schema, names)
         first, place = rows.distinct()
-        public, often = rows.short_table(first), np.bincount(place, minlength=len(first)).astype(np.int64)
-        purchases: Sequence[Purchase] = ()
-        planned = [PlannedAnalysis.of(a) for a in release.card.analyses]
-        with suppress(UsageError):  # formulas of columns that were not released
-            purchases = Agenda.of(planned, schema, public, often).purchases
+        kinds, often = rows.only(first), np.bincount(place, minlength=len(first)).astype(np.int64)
+        public = kinds.short_table(names)
         names = told_columns(schema, release.measurements, public.column_names)
-        found = cls.read(schema, rows.codes(schema, names, first), often, release.measurements, purchases)
-        return replace(found, public=public)
+        codes = kinds.codes(schema, names)
+        reader = _Reader(schema, {n: codes[n] for n in codes.names}, often)
+
+        def bought() -> Iterable[LabelTable]:
+            planned = [PlannedAnalysis.of(a) for a in release.card.analyses]
+            with suppress(UsageError):  # formulas of columns that were not released
+                purchases = Agenda.of(planned, schema, public, often).purchases
+                return reader.bought(release.measurements, purchases, slice(None))
+            return ()
+
+        return cls(schema, often, slice(None), reader.counted(release.measurements), public, bought)
+
+    @cached_property
+    def whole(self) -> LabelTables:
+        """With the sums of planned analyses: they make more precise what the others tell, and tell more."""
+        return replace(self, tables=(*self.tables, *self.later()), later=tuple)
 
     @classmethod
     def read(
@@ -89,8 +104,8 @@ class LabelTables:
         """Of measured tables, beside the distinct public rows that count; `purchases` tell what weighted sums are of."""
         held = slice(None) if often.all() else np.flatnonzero(often)
         reader = _Reader(schema, {n: codes[n][held] for n in codes.names}, often[held])
-        found = [*reader.crossed(measured), *reader.margins(measured), *reader.bought(measured, purchases, held)]
-        return cls(schema, often[held], held, tuple(found))
+        found = (*reader.counted(measured), *reader.bought(measured, purchases, held))
+        return cls(schema, often[held], held, found)
 
     def sums(self, layout: Layout) -> DeterminedSums | None:
         """The sums that a regression needs; None where some are not determined."""
@@ -196,6 +211,10 @@ class _Reader:
     schema: Schema
     codes: dict[str, NDArray[np.integer]]
     often: Ints
+
+    def counted(self, measured: Sequence[MeasuredTable]) -> tuple[LabelTable, ...]:
+        """Tables of counts."""
+        return (*self.crossed(measured), *self.margins(measured))
 
     def crossed(self, measured: Sequence[MeasuredTable]) -> Iterator[LabelTable]:
         """Cross-tables of public columns and labels; those of parts of the rows are put together."""

@@ -50,13 +50,13 @@ FEWEST_TENTHS, MOST_TENTHS = -60, 48
 class PublicReading:
     """The public columns of the confidential table, and planned analyses read against them: public facts, which are free.
 
-    `first` has a row of each kind, `place` the kind of every row of `private`, as it gives its rows.
+    `kinds` has a row of each kind, `place` the kind of every row of `private`, as it gives its rows.
     """
 
     private: Source
     public: PublicRows
     careers: Careers | None
-    first: NDArray[np.int64]
+    kinds: PublicRows
     place: NDArray[np.int64]
     designs: tuple[tuple[PartDesign, ...], ...]
 
@@ -70,8 +70,9 @@ class PublicReading:
         """
         public, careers = read_careers(private, schema, schema.public, schema.linked)
         first, place = public.distinct()
-        designs = read_designs(analyses, schema, public.short_table(first))
-        return cls(private, public, careers, first, place, designs)
+        kinds = public.only(first)
+        designs = read_designs(analyses, schema, kinds.short_table([n for a in analyses for n in a.columns]))
+        return cls(private, public, careers, kinds, place, designs)
 
     def settled(self, schema: Schema) -> PublicReading:
         """The same reading of the rows as they will be counted: an engine hands them over in an order of its own.
@@ -87,12 +88,12 @@ class PublicReading:
                 f"{self.private.describe()}: the rows changed between two passes; try again when they do not"
             )
         first, place = public.distinct()
-        return replace(self, public=public, careers=careers, first=first, place=place)
+        return replace(self, public=public, careers=careers, kinds=public.only(first), place=place)
 
     @property
     def often(self) -> NDArray[np.int64]:
         """How many rows there are of each kind."""
-        return np.bincount(self.place, minlength=len(self.first)).astype(np.int64)
+        return np.bincount(self.place, minlength=self.kinds.rows).astype(np.int64)
 
 
 def _hidden(expectations: Sequence[Expectation]) -> tuple[str, ...]:
@@ -121,7 +122,7 @@ class Prepared:
         columns over here, after they were paid for.
         """
         reading = reading.settled(curator.schema)
-        often = curator.count_kinds(reading.place, len(reading.first))
+        often = curator.count_kinds(reading.place, reading.kinds.rows)
         agenda = Agenda.counted(curator.schema, reading.designs, often)
         share = agenda.share(curator.budget)
         for said in _hidden(agenda.expectations(curator.budget.split([share, 1 - share])[0])):
@@ -166,7 +167,7 @@ class PlannedSums:
         known: tuple[KnownSums, ...] = agenda.by_part(self.sums)
         if measured:
             names = told_columns(agenda.schema, measured, reading.public.names)
-            codes = reading.public.codes(agenda.schema, names, reading.first)
+            codes = reading.kinds.codes(agenda.schema, names)
             tables = LabelTables.read(agenda.schema, codes, self.prepared.often, measured, agenda.purchases)
             known = tuple(tables.pooled(p.layout) or own for p, own in zip(agenda.all_parts, known, strict=True))
         return Calibration(self.prepared, known, agenda.results(known))
@@ -222,7 +223,7 @@ class Calibration:
         agenda, reading = self.prepared.agenda, self.prepared.reading
         found, _ = targets_of(agenda, self.results, self.known, agenda.schema, names)
         # Where no two rows are alike, rows in the order of their values are the distinct rows.
-        alone = len(reading.first) == len(rows) and rows is reading.public.order()
+        alone = reading.kinds.rows == len(rows) and rows is reading.public.order()
         return found, None if alone else reading.place[rows]
 
     def _in_rows(self, drawn: NDArray[np.int64], names: Sequence[str], rows: NDArray[np.int64]) -> tuple[Result, ...]:

@@ -698,10 +698,10 @@ MUTANTS = (
     one(
         "weights from a private column",
         "synthesis/planned.py",
-        "        designs = read_designs(analyses, schema, public.short_table(first))\n",
+        "        kinds = public.only(first)\n",
         "        secret = [v for b in private.batches(schema.private) for v in b.column(0).to_pylist()]\n"
         "        place = np.where([v == 'M' for v in secret], 0, place)\n"
-        "        designs = read_designs(analyses, schema, public.short_table(first))\n",
+        "        kinds = public.only(first)\n",
         f"{PLANNED}[loglinear, planned/label]",
     ),
     one(
