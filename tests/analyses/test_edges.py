@@ -43,6 +43,22 @@ def test_an_absorbed_fixed_effect_changes_nothing(ours: str, theirs: str, monkey
         assert variance**0.5 == pytest.approx(wanted.bse[name], rel=1e-6), name
 
 
+def test_rows_in_any_order_have_the_same_sums() -> None:
+    """Runs of rows that agree in the public columns are one row: sorted rows have few, others none."""
+    frame = pd.concat([people(300, 1)] * 2).sort_values(["agency", "year", "age", "race", "sex", "pay"])
+    asked = "log(pay) ~ sex + race + age + I(age**2) | agency + year"
+    one, other = (from_exact_sums(asked, f) for f in (frame, frame.sample(frac=1, random_state=1)))
+    assert np.allclose(one.values, other.values, rtol=1e-9, atol=1e-12)
+    few, none = (
+        public_columns.Runs.of([design.PublicBlock("a", codes, 9, None, np.arange(9), ())], 900)
+        for codes in (np.repeat(np.arange(9), 100), np.tile(np.arange(9), 100))
+    )
+    assert (len(few.starts), len(none.starts)) == (9, 900)
+    values = np.random.default_rng(0).normal(size=900)
+    assert np.allclose(few.sums(values), values.reshape(9, 100).sum(axis=1))
+    assert np.array_equal(few.spread(np.arange(9.0)), np.repeat(np.arange(9.0), 100))
+
+
 @pytest.mark.parametrize("rows", [1, 2, 5])
 @pytest.mark.parametrize("asked", [FORMULA, "I(sex == 'F') ~ age + agency", "log(pay) ~ sex*agency + age"])
 def test_tables_of_a_few_rows(rows: int, asked: str) -> None:

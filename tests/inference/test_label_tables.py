@@ -101,8 +101,21 @@ def test_a_share_is_told_whatever_was_planned(planned):
         ds.fit(planned, "z ~ s")
 
 
+def test_sums_of_other_analyses_are_read_only_where_counts_do_not_decide(planned, monkeypatch):
+    read = []
+    bought = LabelTables.whole.func
+    monkeypatch.setattr(LabelTables.whole, "func", lambda tables: read.append(1) or bought(tables))
+    share = 'I(s == "F") ~ 1'
+    fresh = replace(planned)
+    assert (fresh.supports(share, family="ols").level, read) == ("measured", [])
+    # shares by agency are told by what was planned alone
+    assert (fresh.supports('I(s == "F") ~ a', family="ols").level, read) == ("measured", [1])
+    assert ds.fit(replace(planned), share, family="ols").direct
+    assert read == [1, 1]
+
+
 def test_tables_that_say_the_same_are_averaged(planned):
-    tables = LabelTables.of(planned)
+    tables = LabelTables.of(planned).whole
     counts = tables.joint(("s", "t"))
     own = [t.noise_of(6).sum() for t in tables.tables if t.labels == ("s", "t") and t.weight is None]
     spread = counts.redraw(np.random.default_rng(0), 4000)[""][:, 0].var(axis=0).mean()
