@@ -32,9 +32,8 @@ from dipsmith.methods.method import (
     knob,
     require_relation,
 )
-from dipsmith.methods.model_tree import ModelTree, TreeNode, WithTrees
+from dipsmith.methods.model_tree import ModelTree, PathShares, TreeNode, WithPaths, WithTrees
 from dipsmith.methods.outlook import Effort, LabelCells, Outlook, PlannedTable, Suitability, tables_of
-from dipsmith.methods.path_shares import PathShares, WithPaths
 from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator

@@ -43,7 +43,6 @@ ELSEWHERE = {
     "examples/households.py": "simulated tables",
     "examples/personnel.py": "simulated tables",
     "experiments/experiment.py": "an experiment's results",
-    "experiments/pages.py": "an experiment's results",
     "experiments/results.py": "an experiment's results",
     "experiments/runner.py": "an experiment's results",
     "planning/leaf_figures.py": "a cache of figures about noise, from public numbers",

@@ -31,7 +31,7 @@ from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dipsmith.privacy.observer import Shown, observed_rows
 from dipsmith.privacy.randomness import Stream
-from dipsmith.privacy.weight_question import WeightQuestion
+from dipsmith.privacy.value_question import WeightQuestion
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit, WeightedSums, WeightTotals
 from dipsmith.schema.bins import singles
 from dipsmith.sources import source

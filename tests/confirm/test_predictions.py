@@ -15,8 +15,8 @@ from dipsmith.confirm.question import Inquiry
 from dipsmith.counting.count import BatchRows
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import ZCDP, PureDP
-from dipsmith.privacy.classification import Classification
 from dipsmith.privacy.noise import DiscreteLaplace
+from dipsmith.privacy.value_question import Classification
 from dipsmith.sources import source
 
 MODEL = (("Intercept", 1.3), ("x", 0.5))

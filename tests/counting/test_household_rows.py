@@ -9,7 +9,7 @@ import pytest
 
 from dipsmith.counting.households import HouseholdRows, choose_places
 from dipsmith.privacy.budget import PureDP
-from dipsmith.privacy.weight_question import WeightQuestion
+from dipsmith.privacy.value_question import WeightQuestion
 from dipsmith.schema import Marginal, Schema, WeightTotals
 from dipsmith.schema.households import EARLIER, SIZE, of_earlier, of_head, of_member
 from dipsmith.sources import source

@@ -15,7 +15,7 @@ from dipsmith.methods.outlook import outlook_of
 from dipsmith.planning.label_width import label_widths, rate
 from dipsmith.planning.leaf_interval import interval
 from dipsmith.planning.plan import budget_for_width, plan
-from dipsmith.planning.target import solve
+from dipsmith.planning.price import solve
 from dipsmith.privacy.budget import ZCDP, PureDP
 
 CASES = [(name, relation) for name, made in METHODS.items() for relation in made.relations]

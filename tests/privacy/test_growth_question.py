@@ -11,8 +11,8 @@ from dipsmith.counting.count import BatchRows
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.growth_question import GrowthQuestion
 from dipsmith.privacy.randomness import Stream
+from dipsmith.privacy.value_question import GrowthQuestion
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.growth import FINER, WHOLE, GrowthSpread, GrowthSums, growing_columns, level_scores
 from dipsmith.sources import source

@@ -13,7 +13,7 @@ from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.randomness import Stream
-from dipsmith.privacy.weight_question import WeightQuestion
+from dipsmith.privacy.value_question import WeightQuestion
 from dipsmith.schema import Schema, WeightTotals
 from dipsmith.sources import source
 

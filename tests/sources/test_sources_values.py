@@ -24,7 +24,7 @@ from dipsmith.errors import SourceError
 from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
 from dipsmith.schema.bins import by_calendar, by_edges, by_width, point
 from dipsmith.sources import source
-from dipsmith.sources.objects import text_of
+from dipsmith.sources.arrow import text_of
 from dipsmith.synthesis.canonical import PublicColumn, as_type, canonical_type
 from dipsmith.synthesis.exit import TYPES
 

@@ -19,12 +19,11 @@ from dipsmith.counting.count import BatchRows
 from dipsmith.counting.frequent import count_values
 from dipsmith.errors import BudgetError, SchemaError, UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
-from dipsmith.privacy.discovery import FrequentValues
+from dipsmith.privacy.discovery import FrequentValues, Survey
 from dipsmith.privacy.events import Discovered, event_from, event_record, tail_bound
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
-from dipsmith.privacy.survey import Survey
 from dipsmith.schema import Unit
 from dipsmith.schema.proposals import CellCounts, cut_by_mass
 from dipsmith.sources import source

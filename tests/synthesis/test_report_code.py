@@ -14,7 +14,7 @@ from dipsmith.report.sections import block
 from dipsmith.schema import Schema
 from dipsmith.schema.formula import Formula
 from dipsmith.synthesis.report import _analysis
-from dipsmith.synthesis.suggestion import suggested_formula
+from dipsmith.synthesis.report_sections import suggested_formula
 from dipsmith.synthesis.supports import Support
 
 texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=12).filter(
@@ -55,7 +55,9 @@ def test_the_lines_to_copy_are_code_with_one_formula(columns, levels):
         measurements=(1,),
         support_index=SimpleNamespace(formula=lambda formula: measured),
     )
-    with patch("dipsmith.synthesis.suggestion.supports", lambda *_: measured):  # a release that can answer everything
+    with patch(
+        "dipsmith.synthesis.report_sections.supports", lambda *_: measured
+    ):  # a release that can answer everything
         blocks = _analysis(release, SimpleNamespace(several_files=False))
     python = next(b for b in blocks if isinstance(b, Code))
     tree = ast.parse(python.text)
@@ -91,7 +93,7 @@ def test_nothing_is_suggested_that_the_release_cannot_answer():
         card=SimpleNamespace(each=None, neighbours="label"), schema=schema, results=(), measurements=(1,)
     )
     release.support_index = SimpleNamespace(formula=supports)
-    with patch("dipsmith.synthesis.suggestion.supports", lambda _, formula: supports(formula)):
+    with patch("dipsmith.synthesis.report_sections.supports", lambda _, formula: supports(formula)):
         assert suggested_formula(release) == "b ~ c"
     release.support_index = SimpleNamespace(formula=lambda formula: Support(formula, (), "not carried", ""))
     assert suggested_formula(release) is None

@@ -289,7 +289,7 @@ def test_a_release_without_measurements_says_so(chain):
     old = replace(chain, measurements=())
     with pytest.raises(UsageError, match="earlier version"):
         old.supports("a", "b")
-    from dipsmith.synthesis.support_section import support_blocks
+    from dipsmith.synthesis.report_sections import support_blocks
 
     assert "kept no measurements" in support_blocks(old)[0]
 

@@ -57,11 +57,11 @@ def init(
     from dipsmith.schema.drafts import draft
     from dipsmith.schema.naming import check_name, plain_name
     from dipsmith.sources import source
-    from dipsmith.sources.declared import declared_types
     from dipsmith.sources.dictionaries.catalogue import SCHEMES
     from dipsmith.sources.fingerprint import fingerprints
-    from dipsmith.synthesis.apart import PublicInput, require_public
+    from dipsmith.sources.header import declared_types
     from dipsmith.synthesis.drafting import draft_schema
+    from dipsmith.synthesis.public_inputs import PublicInput, require_public
     from dipsmith.synthesis.writing import require_outside_releases, whole_file
 
     if sum((dictionary is not None, public_file is not None, peek)) > 1:
@@ -111,7 +111,7 @@ def _draft_households(homes: Source, members: str, name: str, key: str, out: Pat
     from dipsmith.schema.drafts import draft_households
     from dipsmith.schema.naming import plain_name
     from dipsmith.sources import source
-    from dipsmith.sources.declared import declared_types
+    from dipsmith.sources.header import declared_types
     from dipsmith.synthesis.writing import require_outside_releases, whole_file
 
     people, called = source(members), plain_name(Path(members).stem.split(".")[0])

@@ -64,9 +64,9 @@ def synthesize(
     from dipsmith.schema import Schema
     from dipsmith.sources import source
     from dipsmith.sources.fingerprint import fingerprints
-    from dipsmith.synthesis.apart import PublicInput, require_public
     from dipsmith.synthesis.column_map import map_columns, read_map
     from dipsmith.synthesis.exit import require_format
+    from dipsmith.synthesis.public_inputs import PublicInput, require_public
     from dipsmith.synthesis.sets import place_of
     from dipsmith.synthesis.synthesize import synthesize as run
     from dipsmith.synthesis.writing import require_absent

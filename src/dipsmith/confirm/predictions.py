@@ -1,7 +1,7 @@
 """Claims about a model that was fitted on the release: how well it predicts the confidential rows.
 
 The model comes with the question and is public; every row has a class by it, and noisy counts of the classes are all that is
-measured (`dipsmith.privacy.classification`). *Accuracy*: rows within a tolerance of their prediction, or not. *Residuals*: a
+measured (`dipsmith.privacy.value_question`). *Accuracy*: rows within a tolerance of their prediction, or not. *Residuals*: a
 grid of fitted values by residuals. *ROC*: bins of the score by outcome; the area follows from the counts, its error from the
 known law of the noise. What is said is about the table itself, not about people beyond it.
 """

@@ -23,9 +23,17 @@ import pyarrow.compute as pc
 
 from dipsmith.codec.parse import is_text
 from dipsmith.errors import NotCarried, UsageError
-from dipsmith.inference.combine import Combined, Estimate, Rule, as_text, check_level, choose_rule
+from dipsmith.inference.combine import (
+    Combined,
+    Estimate,
+    Rule,
+    as_text,
+    check_level,
+    choose_rule,
+    recurring,
+    unweighted,
+)
 from dipsmith.inference.direct import direct_estimate
-from dipsmith.inference.gate import recurring, unweighted
 from dipsmith.inference.noise_aware import REPLICATES, Flags, Progress, Replication, combine_by, without_intervals
 from dipsmith.inference.parts import PartByPart
 from dipsmith.inference.tests import Significance, refer

@@ -29,7 +29,7 @@ from dipsmith.methods.method import FitsAgain, Labeller, Method, Model
 from dipsmith.privacy.budget import Budget, of_units
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator, Stream, generator
-from dipsmith.privacy.weight_question import WeightQuestion
+from dipsmith.privacy.value_question import WeightQuestion
 from dipsmith.schema import Codes, Schema, WeightTotals
 from dipsmith.sources import source
 from dipsmith.synthesis.card import Card

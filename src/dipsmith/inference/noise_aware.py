@@ -42,8 +42,7 @@ import numpy as np
 from dipsmith.analyses.bin_doubt import numbers_among
 from dipsmith.arrays import Bools, Floats
 from dipsmith.errors import NotCarried, UncheckedSupport, UsageError
-from dipsmith.inference.combine import Combined, Rule, average, check_level, combine
-from dipsmith.inference.gate import recurring
+from dipsmith.inference.combine import Combined, Rule, average, check_level, combine, recurring
 from dipsmith.inference.mechanism import Mechanism
 from dipsmith.methods.method import Method
 from dipsmith.privacy.randomness import Generator, generator

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import NotCarried, UsageError
-from dipsmith.inference.combine import Combined, check_level
-from dipsmith.inference.gate import recurring
+from dipsmith.inference.combine import Combined, check_level, recurring
 from dipsmith.inference.noise_aware import FARTHER
 from dipsmith.schema import Marginal, Schema, WeightTotals
 from dipsmith.synthesis.release import Release

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dipsmith.methods.method import Method, Planned, PublicFacts
-from dipsmith.methods.path_shares import PathShares
+from dipsmith.methods.model_tree import PathShares
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Schema
 

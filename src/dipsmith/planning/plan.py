@@ -13,19 +13,18 @@ from typing import Any
 from dipsmith.errors import UsageError
 from dipsmith.estimation.weights import split_budget, weighted_tables
 from dipsmith.methods.method import Method, Planned, PublicFacts, require_members, require_relation
+from dipsmith.methods.model_tree import PathShares
 from dipsmith.methods.outlook import Outlook, TreePreview, outlook_of
-from dipsmith.methods.path_shares import PathShares
-from dipsmith.planning.delta_offer import DeltaOffer, offer_delta
 from dipsmith.planning.expected_error import ExpectedError, expected_errors
 from dipsmith.planning.label_width import SHARE, LabelWidths, label_widths
 from dipsmith.planning.law import NoiseLaw
 from dipsmith.planning.leaf_interval import rows_for_width
+from dipsmith.planning.price import DeltaOffer, offer_delta, solve, strain_of_labels, strain_of_marginals
 from dipsmith.planning.resources import Resources, resources
 from dipsmith.planning.smears import bin_warnings
-from dipsmith.planning.target import solve, strain_of_labels, strain_of_marginals
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.person_total import PersonTotal
-from dipsmith.privacy.weight_question import WeightQuestion
+from dipsmith.privacy.value_question import WeightQuestion
 from dipsmith.schema import Schema, WeightTotals
 from dipsmith.schema.analysis import PlannedAnalysis
 

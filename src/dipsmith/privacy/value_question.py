@@ -1,22 +1,46 @@
-"""Questions to the values of rows, answered by the curator's verb `ask`: a poll of parts, a public classification.
+"""Questions to the values of rows, answered by the curator's verb `ask`: totals of a weight, growth, a public classification.
 
 A question is a frozen value made of public facts. It says how far one unit moves its counts, and is priced by that; what it
 counts is for the curator's eyes only.
+
+*Weighted totals*: the survey weight added up over the cells of a table. Weights are clipped to their public bounds and rounded to whole steps, each by itself, so that one row adds between 0 and W
+to one total. One unit of at most k rows moves the totals by Δ₁ = kW (add-remove) or 2kW (replace), Δ₂² = k²W² or 2k²W². Of
+members of households k is the number of members that count, or 1 where the unit is a person.
+Proof: ``docs/proofs/weight-totals.md``.
+
+*Growth* of a number within the units of a panel: bounded sums over units. Whatever the rows of a unit say, it adds at most W steps to the one sum and 2W up or down to the other. So one unit moves both
+by Δ₁ = 3W, Δ₂² = 5W² (add-remove) or Δ₁ = 5W, Δ₂² = 17W² (replace), however many rows it has. To the spread of growth, one sum
+of squares, it adds 0 to W: Δ₁ = W, Δ₂² = W².
+Proof: ``docs/proofs/growth.md``.
+
+*Classification*: predictions within a tolerance, residuals, scores. A model that was fitted on a release is public, and so is the class that it puts any possible row in. The classes are a
+data-independent partition of rows, and their counts have the sensitivity of a histogram: Δ₁ = k (add-remove) or 2k (replace,
+label), Δ₂² = k² or 2k². A row that has no class (a value is missing) is counted nowhere, which moves a count by no more.
+Proof: ``docs/proofs/confirm.md``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from fractions import Fraction
+from typing import ClassVar, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dipsmith.arrays import Ints
 from dipsmith.counting.count import Rows
+from dipsmith.counting.steps import StepRows
+from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UnsupportedError
-from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.events import Measured
+from dipsmith.privacy.budget import Budget, PureDP
+from dipsmith.privacy.calibration import priced_counts, priced_table, sensitivity_for
+from dipsmith.privacy.events import Measured, labels_of_block
 from dipsmith.privacy.noise import NoiseLaw
 from dipsmith.privacy.randomness import Stream
-from dipsmith.schema import Cells, Codes, Schema
+from dipsmith.schema import Cells, Codes, Schema, WeightTotals
+from dipsmith.schema.growth import WHOLE, GrowthSums
+from dipsmith.schema.steps import ARRIVAL, FIRST, step_schema
 
 
 class ValueQuestion(Protocol):
@@ -52,3 +76,95 @@ class NamedCounts:
     def by_role(self) -> tuple[Cells | None, Cells | None]:
         """It does not factor."""
         return None, self
+
+
+@dataclass(frozen=True, eq=False)
+class WeightQuestion:
+    """Totals of the survey weight: a question to the values of rows."""
+
+    cells: WeightTotals
+
+    def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
+        """The noise for a price, by the largest weight that the schema allows."""
+        if relation == "label":
+            raise UnsupportedError("weighted totals are of whole rows: under label a weight is public")
+        k = max(max_rows, self.cells.schema.priced_rows)
+        return priced_table(relation, k, self.cells, budget, False, block)
+
+    def count(self, rows: Rows, stream: Stream) -> NDArray[np.int64]:
+        """The exact totals, in whole steps."""
+        cells = self.cells
+        reading = ValueReading(cells.schema, numbers=(cells.weight,), codes=cells.attributes)
+        found = np.zeros(cells.size, np.int64)
+        for values, _ in rows.values(reading):
+            codes = Codes.of(cells.schema, {n: values.levels[n] for n in cells.attributes}, values.rows)
+            found += cells.add_up(cells.index(codes), values.numbers[cells.weight])
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class GrowthQuestion:
+    """The sums behind the growth of one column: a question to all steps of a panel."""
+
+    cells: GrowthSums
+
+    def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
+        """The noise for a price, by how much a unit can add."""
+        if relation not in self.cells.reach:
+            raise UnsupportedError(f"growth within units has no proof under {relation}; use add-remove or replace")
+        if labels_of_block(block):  # where a unit's first step may be missing, two units would be taken for one
+            raise UnsupportedError("growth is asked of all steps of a panel, not of some of them")
+        reach = self.cells.reach[relation]
+        moved = sum(reach) * WHOLE if isinstance(budget, PureDP) else sum(r * r for r in reach) * WHOLE**2
+        return priced_counts(self.cells, Fraction(moved), budget, block)
+
+    def count(self, rows: Rows, stream: Stream) -> NDArray[np.int64]:
+        """The exact sums, in whole steps."""
+        if rows.schema.names != step_schema(self.cells.schema).names:
+            raise UnsupportedError("growth is asked of all steps of a panel")
+        steps: Codes = cast("StepRows", rows).held
+        return self.cells.add_up(np.cumsum(steps[ARRIVAL] == FIRST) - 1, steps)
+
+
+class Classifier(Protocol):
+    """What puts a row in a class. Made of public facts alone; arithmetic on a row's own values."""
+
+    @property
+    def name(self) -> str:
+        """What is counted, for the ledger."""
+
+    @property
+    def size(self) -> int:
+        """The number of classes."""
+
+    @property
+    def reading(self) -> ValueReading:
+        """The columns that it reads."""
+
+    def __call__(self, rows: Values) -> Ints:
+        """The class of each row: 0 … size − 1, or −1 for none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Classification:
+    """The numbers of rows in each class: a question to the values of rows."""
+
+    classifier: Classifier
+
+    @property
+    def cells(self) -> NamedCounts:
+        """What is counted."""
+        return NamedCounts(self.classifier.reading.schema, self.classifier.name, self.classifier.size)
+
+    def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
+        """The noise of a histogram for a price."""
+        return priced_counts(self.cells, sensitivity_for(relation, max_rows, budget), budget, block)
+
+    def count(self, rows: Rows, stream: Stream) -> Ints:
+        """The exact numbers."""
+        found = np.zeros(self.classifier.size, np.int64)
+        for values, _ in rows.values(self.classifier.reading):
+            with np.errstate(all="ignore"):
+                classes = self.classifier(values)
+            found += np.bincount(classes[classes >= 0], minlength=self.classifier.size)
+        return found

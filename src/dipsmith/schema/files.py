@@ -15,7 +15,7 @@ from dipsmith.errors import SchemaError
 from dipsmith.schema import bins
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.attribute import Attribute, is_whole
-from dipsmith.schema.code_list import CodeList
+from dipsmith.schema.code_list import CodeList, levels_of, total_notes
 from dipsmith.schema.domain import Bins, Categories, Domain, Scale
 from dipsmith.schema.entries import (
     MEMBERS_HELP,
@@ -34,7 +34,6 @@ from dipsmith.schema.households import Members, check_most_members
 from dipsmith.schema.markup import MAX_CHARACTERS, Document, Place, in_file, noting_files, read_text
 from dipsmith.schema.merging import RARE, rare_values
 from dipsmith.schema.naming import check_name
-from dipsmith.schema.place_entries import levels_of, total_notes
 from dipsmith.schema.rules import Rule, choose_codes, dependency_rules, in_words
 from dipsmith.schema.schema import Schema, Unit
 

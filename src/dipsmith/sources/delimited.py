@@ -30,10 +30,10 @@ import pyarrow.csv
 
 from dipsmith.errors import SourceError
 from dipsmith.sources import scan
+from dipsmith.sources.fingerprint import Stamp, reading
 from dipsmith.sources.readahead import read_ahead
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
-from dipsmith.sources.stamp import Stamp, reading
 
 MAX_EXPANSION = 200
 FREE_EXPANSION = 1 << 28

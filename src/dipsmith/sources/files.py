@@ -21,12 +21,11 @@ import pyarrow as pa
 
 from dipsmith.errors import SourceError
 from dipsmith.sources.delimited import DelimitedFile
-from dipsmith.sources.fingerprint import of_file, of_files
+from dipsmith.sources.fingerprint import Stamp, of_file, of_files, unreadable
 from dipsmith.sources.header import check_header
 from dipsmith.sources.parquet import MAGIC, ParquetFile
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
-from dipsmith.sources.stamp import Stamp, unreadable
 
 _PARQUET_SUFFIXES = (".parquet", ".pq", ".parq")
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", *_PARQUET_SUFFIXES)

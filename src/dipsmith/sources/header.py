@@ -1,12 +1,15 @@
-"""The header of a table: the names of its columns, checked before any row is read.
+"""The header of a table: the names and, where a source states them, the types of its columns, before any row is read.
 
 A file without a header carries values where names should be, so a message never repeats what stands
-there; it only names columns that the caller asked for, and positions.
+there; it only names columns that the caller asked for, and positions. Parquet and
+Arrow state types, CSV does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import pyarrow as pa
 
 from dipsmith.errors import SourceError
 from dipsmith.sources.source import Source
@@ -62,3 +65,32 @@ def refuse_columns(where: str, names: Sequence[str], what: str, remedy: str) -> 
     for name in names:
         wanted = f"{remedy} in which it is text, a number, a boolean or a date"
         raise SourceError(f"{where}: column '{name}' holds {what}; {wanted}")
+
+
+def declared_types(rows: Source) -> dict[str, str]:
+    """For each column whose type the source states: string, integer, number, boolean, date or datetime.
+
+    >>> from dipsmith.sources import source
+    >>> declared_types(source(pa.table({"age": [3], "zip": ["01234"]})))
+    {'age': 'integer', 'zip': 'string'}
+    """
+    stated = getattr(rows, "types", None)
+    found = {} if stated is None else {name: type_name(kind) for name, kind in stated().items()}
+    return {name: kind for name, kind in found.items() if kind is not None}
+
+
+def type_name(kind: pa.DataType) -> str | None:
+    """A type of Arrow as a schema calls it; None for those it has no name for, and for floats, which hold integers too."""
+    if pa.types.is_dictionary(kind):
+        return type_name(kind.value_type)
+    for name, tests in (
+        ("boolean", (pa.types.is_boolean,)),
+        ("integer", (pa.types.is_integer,)),
+        ("number", (pa.types.is_decimal,)),
+        ("date", (pa.types.is_date,)),
+        ("datetime", (pa.types.is_timestamp,)),
+        ("string", (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)),
+    ):
+        if any(test(kind) for test in tests):
+            return name
+    return None

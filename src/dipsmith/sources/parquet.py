@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dipsmith.errors import SourceError
+from dipsmith.sources.fingerprint import Stamp, reading
 from dipsmith.sources.layout import BATCH_ROWS, check_layout, check_type, make_plain
 from dipsmith.sources.readahead import read_ahead
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
-from dipsmith.sources.stamp import Stamp, reading
 
 MAGIC = b"PAR1"
 _INT96: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}

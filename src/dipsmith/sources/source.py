@@ -45,7 +45,7 @@ class Source(Protocol):
     ``fingerprints() -> frozenset[str]``
         The same for a table of several files: that of the table, and that of each file.
     ``types() -> dict[str, pa.DataType]``
-        The types that it states of columns, before any row is read (`dipsmith.sources.declared`).
+        The types that it states of columns, before any row is read (`dipsmith.sources.header`).
     ``check_columns(required)``
         The cheap part of `check`: header and types, without reading a row (`dipsmith.sources.header.check_columns`).
     ``counter``

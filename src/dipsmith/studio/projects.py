@@ -21,7 +21,7 @@ from dipsmith.schema.drafts import draft
 from dipsmith.schema.markup import parse
 from dipsmith.schema.naming import check_name, plain_name
 from dipsmith.sources import source
-from dipsmith.sources.declared import declared_types
+from dipsmith.sources.header import declared_types
 from dipsmith.studio.accounts import account_of, accounts
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.views import Screen, Visit

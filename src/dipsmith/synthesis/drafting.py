@@ -20,8 +20,8 @@ from dipsmith.schema.drafts import check_header_names, commented_draft
 from dipsmith.schema.naming import plain_name
 from dipsmith.schema.proposals import CellCounts
 from dipsmith.sources import Source, source
-from dipsmith.sources.declared import declared_types
 from dipsmith.sources.dictionaries.dictionary import read_dictionary
+from dipsmith.sources.header import declared_types
 from dipsmith.synthesis.learned_fields import (
     DraftField,
     FoundType,

@@ -25,20 +25,19 @@ from dipsmith.counting.count import BatchRows
 from dipsmith.errors import SchemaError, UnsupportedError, UsageError
 from dipsmith.privacy.budget import ZCDP, Amount, Budget, PureDP
 from dipsmith.privacy.curator import Curator, Progress
-from dipsmith.privacy.discovery import FrequentValues, delta_parts
+from dipsmith.privacy.discovery import ColumnCells, FrequentValues, Survey, delta_parts
 from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
-from dipsmith.privacy.survey import ColumnCells, Survey
 from dipsmith.schema import Attribute, Categories, Schema, Unit
 from dipsmith.schema.drafts import commented_draft
 from dipsmith.schema.naming import check_name, plain_name
 from dipsmith.schema.proposals import CellCounts
 from dipsmith.schema.schema import Neighbours
 from dipsmith.sources import Source, source
-from dipsmith.sources.declared import declared_types
 from dipsmith.sources.fingerprint import fingerprint
+from dipsmith.sources.header import declared_types
 from dipsmith.synthesis.exit import Exit
 from dipsmith.synthesis.learned_fields import (
     DraftField,

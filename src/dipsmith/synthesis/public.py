@@ -18,7 +18,6 @@ from dipsmith.schema import Codes, Schema, Unit
 from dipsmith.schema.formula.tree import quote
 from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprints
-from dipsmith.synthesis.apart import require_apart
 from dipsmith.synthesis.column_map import map_columns, require_factors
 from dipsmith.synthesis.natural_inputs import (
     MethodLike,
@@ -27,7 +26,7 @@ from dipsmith.synthesis.natural_inputs import (
     understand_method,
     understand_schema,
 )
-from dipsmith.synthesis.unlisted_values import warn_of_unlisted_values
+from dipsmith.synthesis.public_inputs import require_apart, warn_of_unlisted_values
 
 
 def public_facts(schema: Schema, data: Any = None, rows: int | None = None) -> PublicFacts:

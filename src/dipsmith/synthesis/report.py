@@ -23,12 +23,10 @@ from dipsmith.report.commands import command
 from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
 from dipsmith.report.explorer import LINK
 from dipsmith.schema import Attribute, Codes, Marginal, Schema
-from dipsmith.synthesis.household_section import household_blocks
 from dipsmith.synthesis.panel_facts import PanelFacts, career_blocks
+from dipsmith.synthesis.report_sections import household_blocks, suggested_formula, support_blocks
 from dipsmith.synthesis.settings_in_words import settings_in_words
 from dipsmith.synthesis.spent import Z95, TableNoise, column_noise, least_visible_count, table_noise
-from dipsmith.synthesis.suggestion import suggested_formula
-from dipsmith.synthesis.support_section import support_blocks
 from dipsmith.synthesis.trees import tree_blocks
 
 if TYPE_CHECKING:

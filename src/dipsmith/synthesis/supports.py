@@ -30,8 +30,7 @@ from dipsmith.schema.formula.tree import Column as Named
 from dipsmith.schema.formula.tree import Node
 from dipsmith.schema.formula.words import abridge
 from dipsmith.synthesis.holdings import Held, Holdings
-from dipsmith.synthesis.needs import Need, Uses
-from dipsmith.synthesis.resolution import coarseness
+from dipsmith.synthesis.needs import Need, Uses, coarseness
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.release import Release

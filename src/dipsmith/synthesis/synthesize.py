@@ -34,7 +34,6 @@ from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint, fingerprints
 from dipsmith.sources.handed_over import HandedOver
-from dipsmith.synthesis.apart import PublicInput, require_apart, require_public
 from dipsmith.synthesis.card import ASKED, KNOWN, Card
 from dipsmith.synthesis.careers import career_notes
 from dipsmith.synthesis.column_map import require_factors
@@ -58,11 +57,11 @@ from dipsmith.synthesis.planned import (
     require_designs,
     whole_row_results,
 )
+from dipsmith.synthesis.public_inputs import PublicInput, require_apart, require_public, warn_of_unlisted_values
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.row_estimates import add_row_estimates, row_notes
 from dipsmith.synthesis.sets import Recipe, place_of
 from dipsmith.synthesis.trees import path_notes
-from dipsmith.synthesis.unlisted_values import warn_of_unlisted_values
 from dipsmith.synthesis.verify import released_before
 from dipsmith.synthesis.weights import measure_totals, require_weighing, totals_among, weigh_sets, weight_notes
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dipsmith.methods.model_tree import ModelTree, TreeNode, WithTrees
-from dipsmith.methods.path_shares import PathShares, WithPaths
+from dipsmith.methods.model_tree import ModelTree, PathShares, TreeNode, WithPaths, WithTrees
 from dipsmith.report.commands import command
 from dipsmith.report.content import Block, Code, Figure, Table
 from dipsmith.report.shapes import Drawing

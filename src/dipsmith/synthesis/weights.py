@@ -17,7 +17,7 @@ from dipsmith.estimation.weights import SHARE, NoisyTotals, rake, split_budget, 
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import NoisyAnswer
-from dipsmith.privacy.weight_question import WeightQuestion
+from dipsmith.privacy.value_question import WeightQuestion
 from dipsmith.schema import Schema, WeightTotals
 from dipsmith.synthesis.order import Order
 from dipsmith.synthesis.sets import Sets, TableSets

@@ -553,7 +553,7 @@ MUTANTS = (
     ),
     one(
         "an object speaks for itself when it fails",
-        "sources/objects.py",
+        "sources/arrow.py",
         "    except BaseException:  # noqa: BLE001  # code of the value's own, which may raise anything, SystemExit too\n        return None",
         "    except StopIteration:\n        return None",
         "tests/sources/test_sources_values.py::test_an_object_that_gives_no_text_is_missing",
@@ -650,7 +650,7 @@ MUTANTS = (
     ),
     one(
         "text that no encoding has is refused",
-        "sources/objects.py",
+        "sources/arrow.py",
         '        return objects(column) if kind.storage == "python" else pa.array(column.array)',
         "        return pa.array(column.array)",
         f"{REPRODUCED}::test_9_no_value_decides_whether_a_run_succeeds[surrogate]",
@@ -860,14 +860,14 @@ MUTANTS = (
     ),
     one(
         "survey priced as one histogram",
-        "privacy/survey.py",
+        "privacy/discovery.py",
         "        sensitivity = len(self.tables) * sensitivity_for(",
         "        sensitivity = sensitivity_for(",
         f"{LEARN}::test_one_unit_moves_a_survey_no_further[None-add-remove]",
     ),
     Mutant(
         "learned bounds from exact counts",
-        "privacy/survey.py",
+        "privacy/discovery.py",
         (
             (
                 "        return found\n\n    def apart",
@@ -1103,7 +1103,7 @@ MUTANTS = (
     ),
     one(
         "weights of members at the price of one",
-        "privacy/weight_question.py",
+        "privacy/value_question.py",
         "        k = max(max_rows, self.cells.schema.priced_rows)\n",
         "        k = max_rows\n",
         f"{HOUSEHOLDS}::test_brute_force_weights_of_members",

@@ -6,7 +6,7 @@ import pytest
 import dipsmith as ds
 from dipsmith.methods.forest.tree_shape import TreeShape
 from dipsmith.methods.method import PublicFacts
-from dipsmith.methods.path_shares import PathShares
+from dipsmith.methods.model_tree import PathShares
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Attribute, Categories, Codes, Schema, Unit
 from dipsmith.synthesis.trees import path_notes, path_shares_of, tree_blocks

@@ -28,8 +28,7 @@ from dipsmith.methods.forest.leaf_view import LeafView
 from dipsmith.methods.forest.settings import ADVICE
 from dipsmith.methods.forest.tree_shape import TreeShape
 from dipsmith.methods.method import Arrays, arrays_of, join_states
-from dipsmith.methods.model_tree import ModelTree
-from dipsmith.methods.path_shares import PathShares
+from dipsmith.methods.model_tree import ModelTree, PathShares
 from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.schema.rules import Rule

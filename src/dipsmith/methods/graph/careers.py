@@ -39,8 +39,8 @@ from dipsmith.methods.graph.queries import given_others
 from dipsmith.methods.method import Planned
 from dipsmith.privacy.budget import Budget, PureDP, rho_to_approx
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.growth_question import GrowthQuestion
 from dipsmith.privacy.randomness import Generator, generator, named_seed
+from dipsmith.privacy.value_question import GrowthQuestion
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.schema.growth import GrowthSpread, GrowthSums, growing_columns
 from dipsmith.schema.steps import (

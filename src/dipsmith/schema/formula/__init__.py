@@ -1,5 +1,5 @@
 """Formulas, read by one parser into a tree that is never run."""
 
-from dipsmith.schema.formula.formula import Formula
+from dipsmith.schema.formula.parser import Formula
 
 __all__ = ["Formula"]

@@ -1,4 +1,4 @@
-"""The grammar of formulas: words to a tree.
+"""The grammar of formulas: words to a tree, and the attributes that a formula uses.
 
 ::
 
@@ -22,6 +22,11 @@
     column      name | "`" any name "`" | Q("any name")
 
 A formula is as long as `MOST_CHARACTERS` and nested as deep as `MOST_NESTED` at most, and is read in one pass.
+
+A formula is read as analysts write it for statsmodels, patsy, formulaic, fixest or R: a response, a
+tilde, terms joined by ``+``, fixed effects after a bar. Nothing is evaluated. Functions
+(``log``, ``np.log``, ``I``, ``C``, ``poly``) are seen through; a name that is not a word is written
+```hours-per-week``` or ``Q("hours-per-week")``.
 """
 
 from __future__ import annotations
@@ -34,7 +39,18 @@ from functools import lru_cache
 from typing import Final, NoReturn
 
 from dipsmith.errors import UsageError
-from dipsmith.schema.formula.tree import COMPARISONS, Call, Column, Group, Node, Number, Operation, SignedTerm, Text
+from dipsmith.schema.formula.tree import (
+    COMPARISONS,
+    Call,
+    Column,
+    Group,
+    Node,
+    Number,
+    Operation,
+    SignedTerm,
+    Text,
+    columns,
+)
 from dipsmith.schema.formula.words import END, Word, abridge, split
 
 MOST_NESTED: Final = 20
@@ -250,3 +266,49 @@ def _number(text: str) -> Number:
     if text.isdigit():
         return Number(value, text.lstrip("0") or "0")
     return Number(value, repr(value) if math.isfinite(value) else "1e309")
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The attributes of an analysis.
+
+    >>> f = Formula.parse("log(pay) ~ sex*agency + I(age**2) | occupation")
+    >>> f.attributes
+    ('pay', 'sex', 'agency', 'age', 'occupation')
+    >>> f.terms
+    (('sex', 'agency'), ('age',), ('occupation',))
+    """
+
+    response: tuple[str, ...]  # the names left of the tilde
+    terms: tuple[tuple[str, ...], ...]  # for every term right of it the names that it multiplies: one for a main effect
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Every name once, in order."""
+        return tuple(dict.fromkeys((*self.response, *(n for term in self.terms for n in term))))
+
+    @property
+    def products(self) -> tuple[tuple[str, ...], ...]:
+        """The terms that multiply several attributes."""
+        return tuple(term for term in self.terms if len(term) > 1)
+
+    @classmethod
+    def parse(cls, text: str) -> Formula:
+        """Read a formula; UsageError where it departs from the grammar (`dipsmith.schema.formula.parser`)."""
+        parsed = parse(text)
+        terms: list[tuple[str, ...]] = []
+        for part in (part for section in parsed.sections for part in _summands(section)):
+            names = columns(part)
+            terms += [names] if isinstance(part, Operation) else [(name,) for name in names]
+        return cls(columns(parsed.response), tuple(dict.fromkeys(term for term in terms if term)))
+
+
+def _summands(node: Node) -> Iterator[Node]:
+    """The parts of a sum, also of sums in parentheses."""
+    if isinstance(node, Group | SignedTerm):
+        yield from _summands(node.part)
+    elif isinstance(node, Operation) and node.signs[0] in ("+", "-", "|"):
+        for part in node.parts:
+            yield from _summands(part)
+    else:
+        yield node

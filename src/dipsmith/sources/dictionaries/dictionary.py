@@ -8,7 +8,7 @@ from typing import Any
 
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.schema.dictionary import ColumnFacts
-from dipsmith.sources.declared import type_name
+from dipsmith.sources.header import type_name
 
 LARGEST = 200_000_000
 """Bytes of a dictionary at most; of a statistical file only the header is read."""

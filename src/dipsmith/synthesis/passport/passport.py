@@ -13,11 +13,8 @@ from dipsmith.schema.csvw_eo import from_csvw_eo, to_csvw_eo
 from dipsmith.synthesis.card import Card
 from dipsmith.synthesis.exit import Exit
 from dipsmith.synthesis.passport import crate
-from dipsmith.synthesis.passport.croissant import croissant
-from dipsmith.synthesis.passport.csvw import csvw
-from dipsmith.synthesis.passport.datacite import datacite
-from dipsmith.synthesis.passport.ddi import ddi
-from dipsmith.synthesis.passport.deployment import deployment
+from dipsmith.synthesis.passport.catalogues import croissant, datacite, deployment
+from dipsmith.synthesis.passport.codebooks import csvw, ddi
 from dipsmith.synthesis.passport.facts import FOLDER, PassportFacts, to_text
 from dipsmith.synthesis.passport.officials import officials_page
 from dipsmith.synthesis.writing import damage
