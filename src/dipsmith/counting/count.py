@@ -178,7 +178,7 @@ class BatchRows:
 
     def coarsened(self, level: int) -> Rows:
         """The same rows with the larger places of a level instead of their places."""
-        from dipsmith.counting.places import CoarseRows
+        from dipsmith.counting.steps import CoarseRows
 
         return CoarseRows(self, level)
 

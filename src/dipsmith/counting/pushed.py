@@ -133,7 +133,7 @@ class PushedRows:
 
     def coarsened(self, level: int) -> Rows:
         """The same rows with larger places, grouped by the engine and then by the larger place."""
-        from dipsmith.counting.places import CoarseGrouping
+        from dipsmith.counting.steps import CoarseGrouping
 
         return PushedRows(CoarseGrouping(self.grouping, level))
 

@@ -889,7 +889,7 @@ MUTANTS = (
     ),
     one(
         "a row in a place and in the next one",
-        "counting/places.py",
+        "counting/steps.py",
         '            yield coarse.take(rows_in(coarse, "held", self._fixed)) if self._fixed else coarse\n',
         "            yield Codes.concatenate([coarse, coarse])\n",
         "tests/counting/test_coarse_rows.py::test_one_row_moves_one_count_of_every_table_by_place",

@@ -42,21 +42,20 @@ def _read_file(path: Path) -> list[ColumnFacts]:
     ending = path.suffix.lower()
     if ending not in STATISTICAL and path.stat().st_size > LARGEST:
         raise SourceError(f"{path}: more than {LARGEST:,} bytes, too large for a data dictionary")
-    read: Callable[[Path], list[ColumnFacts]]
-    if ending in STATISTICAL:
-        from dipsmith.sources.dictionaries.statistical import read_statistical as read
-    elif ending in (".json", ".yaml", ".yml"):
-        from dipsmith.sources.dictionaries.table_schema import read_table_schema as read
-    elif ending == ".xml":
-        from dipsmith.sources.dictionaries.ddi import read_ddi as read
-    elif ending in (".csv", ".tsv", ".txt", ".xlsx"):
-        from dipsmith.sources.dictionaries.listing import read_listing as read
-    else:
+    from dipsmith.sources.dictionaries import formats, listing
+
+    by_ending: dict[str, Callable[[Path], list[ColumnFacts]]] = {
+        **dict.fromkeys(STATISTICAL, formats.read_statistical),
+        **dict.fromkeys((".json", ".yaml", ".yml"), formats.read_table_schema),
+        ".xml": formats.read_ddi,
+        **dict.fromkeys((".csv", ".tsv", ".txt", ".xlsx"), listing.read_listing),
+    }
+    if ending not in by_ending:
         raise SourceError(
             f"{path}: not a kind of dictionary that is known: .dta, .sav, .sas7bdat, .json, .yaml, .xml, .csv or .xlsx; for "
             "the rows of a public file of the same layout use --public-file"
         )
-    return read(path)
+    return by_ending[ending](path)
 
 
 def _read_frame(frame: Any) -> list[ColumnFacts]:
