@@ -1,7 +1,8 @@
 """The sums that calibrated labels reach: public numbers x added up by a function h of the label.
 
-What `PublicColumns` are to rows, `UnitColumns` are to units that share one label. A label that all rows of a unit share enters every sum Σ x·h(label) with the unit's own Σ x. A unit lies in as many groups of a
-fixed effect as it has rows, so that the columns are kept as a sparse matrix.
+What `PublicColumns` are to rows, `UnitColumns` are to units that share one label. A label that all rows of a unit share
+enters every sum Σ x·h(label) with the unit's own Σ x. A unit lies in as many groups of a fixed effect as it has rows,
+so that the columns are kept as a sparse matrix.
 """
 
 from __future__ import annotations

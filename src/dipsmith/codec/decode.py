@@ -4,10 +4,11 @@ Decoding reads codes that a model produced, never private rows; its randomness i
 convenience, not of privacy, so any numpy generator will do. Every decoded row encodes back to the
 same codes under `released_schema`, exactly, for every code: both ends of every bin are right.
 
-Values within bins are drawn by a stated law, in steps that the schema states or implies. A released number has no more digits than its column has: the step that the schema states (`precision: 0.01`), else the
-largest power of ten that leaves a thousand values in the narrowest bin and every edge on the grid. Moments come in whole
-seconds unless the schema is finer. By `law: log` a value is drawn evenly in the logarithm, as suits money and sizes; bins
-that reach 0 are drawn evenly.
+Values within bins are drawn by a stated law, in steps that the schema states or implies. A released number has no more
+digits than its column has: the step that the schema states (`precision: 0.01`), else the largest power of ten that
+leaves a thousand values in the narrowest bin and every edge on the grid. Moments come in whole seconds unless the
+schema is finer. By `law: log` a value is drawn evenly in the logarithm, as suits money and sizes; bins that reach 0 are
+drawn evenly.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ What counts is decided as for rows (`counting.count`): at most `max_rows` rows o
 several rows of a unit in one period the first in the order of their codes counts. All of this is a function of the
 unit's own rows and the key, and none of it depends on the order of the file.
 
-Rows can also be seen with larger places: every code of a column of places is told as the place that holds it. Which rows count, and which break a rule, is decided as for the rows themselves; only afterwards places are coarsened.
+Rows can also be seen with larger places: every code of a column of places is told as the place that holds it. Which
+rows count, and which break a rule, is decided as for the rows themselves; only afterwards places are coarsened.
 """
 
 from __future__ import annotations

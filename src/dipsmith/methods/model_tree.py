@@ -6,11 +6,11 @@ shown, so that a tree of a million nodes costs no more to look at than a small o
 
 Privacy: a model's own noisy numbers and public facts; post-processing, free.
 
-How often trees ask a column (`WithPaths`) says what they do to regressions: a label that is drawn from a leaf depends on the columns of the leaf's path and on nothing else. If a share s of the
-rows is labelled on paths that ask a column, then of what the column tells about the label beyond the others at most s
-is kept: with several trees, differences between its values come out s times as large (1/6 of the trees: .067 of .401;
-3/6: .198; 6/6: .400). Noise, and leaves that are estimated together, take more; columns that go together with it may
-stand in for it.
+How often trees ask a column (`WithPaths`) says what they do to regressions: a label that is drawn from a leaf depends
+on the columns of the leaf's path and on nothing else. If a share s of the rows is labelled on paths that ask a column,
+then of what the column tells about the label beyond the others at most s is kept: with several trees, differences
+between its values come out s times as large (1/6 of the trees: .067 of .401; 3/6: .198; 6/6: .400). Noise, and leaves
+that are estimated together, take more; columns that go together with it may stand in for it.
 """
 
 from __future__ import annotations

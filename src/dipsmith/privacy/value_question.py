@@ -3,20 +3,20 @@
 A question is a frozen value made of public facts. It says how far one unit moves its counts, and is priced by that; what it
 counts is for the curator's eyes only.
 
-*Weighted totals*: the survey weight added up over the cells of a table. Weights are clipped to their public bounds and rounded to whole steps, each by itself, so that one row adds between 0 and W
-to one total. One unit of at most k rows moves the totals by Δ₁ = kW (add-remove) or 2kW (replace), Δ₂² = k²W² or 2k²W². Of
-members of households k is the number of members that count, or 1 where the unit is a person.
-Proof: ``docs/proofs/weight-totals.md``.
+*Weighted totals*: the survey weight added up over the cells of a table. Weights are clipped to their public bounds and
+rounded to whole steps, each by itself, so that one row adds between 0 and W to one total. One unit of at most k rows
+moves the totals by Δ₁ = kW (add-remove) or 2kW (replace), Δ₂² = k²W² or 2k²W². Of members of households k is the number
+of members that count, or 1 where the unit is a person. Proof: ``docs/proofs/weight-totals.md``.
 
-*Growth* of a number within the units of a panel: bounded sums over units. Whatever the rows of a unit say, it adds at most W steps to the one sum and 2W up or down to the other. So one unit moves both
-by Δ₁ = 3W, Δ₂² = 5W² (add-remove) or Δ₁ = 5W, Δ₂² = 17W² (replace), however many rows it has. To the spread of growth, one sum
-of squares, it adds 0 to W: Δ₁ = W, Δ₂² = W².
-Proof: ``docs/proofs/growth.md``.
+*Growth* of a number within the units of a panel: bounded sums over units. Whatever the rows of a unit say, it adds
+at most W steps to the one sum and 2W up or down to the other. So one unit moves both by Δ₁ = 3W, Δ₂² = 5W² (add-remove)
+or Δ₁ = 5W, Δ₂² = 17W² (replace), however many rows it has. To the spread of growth, one sum of squares, it adds 0 to W:
+Δ₁ = W, Δ₂² = W². Proof: ``docs/proofs/growth.md``.
 
-*Classification*: predictions within a tolerance, residuals, scores. A model that was fitted on a release is public, and so is the class that it puts any possible row in. The classes are a
-data-independent partition of rows, and their counts have the sensitivity of a histogram: Δ₁ = k (add-remove) or 2k (replace,
-label), Δ₂² = k² or 2k². A row that has no class (a value is missing) is counted nowhere, which moves a count by no more.
-Proof: ``docs/proofs/confirm.md``.
+*Classification*: predictions within a tolerance, residuals, scores. A model that was fitted on a release is public, and
+so is the class that it puts any possible row in. The classes are a data-independent partition of rows, and their counts
+have the sensitivity of a histogram: Δ₁ = k (add-remove) or 2k (replace, label), Δ₂² = k² or 2k². A row that has no
+class (a value is missing) is counted nowhere, which moves a count by no more. Proof: ``docs/proofs/confirm.md``.
 """
 
 from __future__ import annotations

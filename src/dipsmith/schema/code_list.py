@@ -1,7 +1,8 @@
 """Code lists: public lists of values that are too long for a schema file, and the places that such lists tell.
 
-Levels of places come from columns of the code list (``hierarchy: [state, county, tract]``), from the first characters of the code
-(``hierarchy: {state: 2, county: 5, tract: 11}``), or are listed value by value, as a written schema may have them.
+Levels of places come from columns of the code list (``hierarchy: [state, county, tract]``), from the first characters
+of the code (``hierarchy: {state: 2, county: 5, tract: 11}``), or are listed value by value, as a written schema may
+have them.
 """
 
 from __future__ import annotations

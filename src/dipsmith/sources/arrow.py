@@ -8,10 +8,10 @@ index is never read.
 Whether a table is refused depends on its types and on damage to its memory (`layout`), never on what a value means:
 a table that is refused is refused without its rows too.
 
-Of pandas columns: how a column is read depends on its dtype alone, how a value is read on that value alone. An object may be anything:
-text that no encoding has, a subclass that answers otherwise than its base, a method that raises. Texts and numbers
-are read by the methods of their base classes, everything else is asked for its text; an object that does not give
-one is missing. Nothing that it raises is passed on: its message might quote the value.
+Of pandas columns: how a column is read depends on its dtype alone, how a value is read on that value alone. An object
+may be anything: text that no encoding has, a subclass that answers otherwise than its base, a method that raises. Texts
+and numbers are read by the methods of their base classes, everything else is asked for its text; an object that does
+not give one is missing. Nothing that it raises is passed on: its message might quote the value.
 """
 
 from __future__ import annotations

@@ -7,9 +7,10 @@ spelling or order of the rows is another source.
 result depends on every private value and would tell a row to whoever knows all the others: it is handed to
 the ledger, which keeps it sealed under a secret key, and to nobody else.
 
-A *stamp* is what a file looked like when it was first opened, so that a later pass notices that it changed. Counting may read a file several times, after the syntax pass and after the budget was reserved. A file
-that changes in between gives an error, and the charge stays. The stamp is size, time of change and
-inode: it catches rewriting and replacing, not an adversary who restores the times.
+A *stamp* is what a file looked like when it was first opened, so that a later pass notices that it changed. Counting
+may read a file several times, after the syntax pass and after the budget was reserved. A file that changes in between
+gives an error, and the charge stays. The stamp is size, time of change and inode: it catches rewriting and replacing,
+not an adversary who restores the times.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 Least squares adds up products of the response with each term, and of terms with each other; it is a function of the
 tables of those groups of columns and of nothing larger.
 
-A column may have been seen too coarsely: labels may stand for several values, bins for a range of numbers. Under `label` public columns are released as they stand, while private labels were made from what the schema collapses
-them to: within one label or bin they say nothing of one another. Otherwise values within a bin are drawn evenly, and the
+A column may have been seen too coarsely: labels may stand for several values, bins for a range of numbers. Under
+`label` public columns are released as they stand, while private labels were made from what the schema collapses them
+to: within one label or bin they say nothing of one another. Otherwise values within a bin are drawn evenly, and the
 columns of a release are no finer than the schema.
 """
 

@@ -7,11 +7,12 @@ them were the confidential file, exact facts of single persons would be released
 learns from the refusal that it is this one, and nobody else learns anything. A copy that was changed is another file: that it
 is public is the steward's word.
 
-Values that a schema does not list count as the schema says (`other`), and nothing fails: but a code list whose leading zeros a spreadsheet has eaten
-turns a whole column into `other`, and every label drawn from it is worth less. Public files are looked at, and it is said.
+Values that a schema does not list count as the schema says (`other`), and nothing fails: but a code list whose leading
+zeros a spreadsheet has eaten turns a whole column into `other`, and every label drawn from it is worth less. Public
+files are looked at, and it is said.
 
-*Privacy.* Reads a file that is taken for public, after it was held against the confidential one; never confidential rows. Should
-it be given some nevertheless, it quotes no value and tells no number.
+*Privacy.* Reads a file that is taken for public, after it was held against the confidential one; never confidential
+rows. Should it be given some nevertheless, it quotes no value and tells no number.
 """
 
 from __future__ import annotations
