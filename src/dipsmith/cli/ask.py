@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from dipsmith.cli.options import Delta, Epsilon, Json, Rho, budget_of, examples, references_of
+from dipsmith.cli.options import Delta, Epsilon, Json, References, Rho, budget_of, examples, references_of
 from dipsmith.cli.terminal import emit, say
 from dipsmith.errors import UsageError
 from dipsmith.report.commands import command
@@ -35,9 +35,7 @@ def ask(
     ] = None,
     parts: Annotated[int | None, Option("--parts", help="Parts of the poll; proposed when omitted.")] = None,
     family: Annotated[str, Option("--family", help="auto, ols or logistic.")] = "auto",
-    reference: Annotated[
-        list[str] | None, Option("--reference", help="COLUMN=LEVEL that other levels are compared with; repeatable.")
-    ] = None,
+    reference: References = None,
     by: Annotated[str, Option("--by", help="Who asks.")] = "",
     why: Annotated[str, Option("--why", help="Why it is asked.")] = "",
     power: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from dipsmith.cli.options import Json, LedgerFile, MembersTable, NewFolder, Table, examples, references_of
+from dipsmith.cli.options import Json, LedgerFile, MembersTable, NewFolder, References, Table, examples, references_of
 from dipsmith.cli.terminal import answer, progress
 
 EXAMPLES = examples(
@@ -25,10 +25,7 @@ def compare(
     out: NewFolder,
     analysis: Annotated[list[str] | None, Option("--analysis", help="A regression formula; may be repeated.")] = None,
     by: Annotated[str | None, Option("--by", help="Fit every --analysis once per level of this column.")] = None,
-    reference: Annotated[
-        list[str] | None,
-        Option("--reference", help="COLUMN=LEVEL that other levels are compared with; may be repeated."),
-    ] = None,
+    reference: References = None,
     replicates: Annotated[
         int, Option("--replicates", help="Noise-aware intervals by so many runs of the mechanism.")
     ] = 0,

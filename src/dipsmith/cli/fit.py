@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from dipsmith.cli.options import Json, examples, references_of
+from dipsmith.cli.options import Json, References, examples, references_of
 from dipsmith.cli.terminal import emit, progress, say, warn
 from dipsmith.errors import NotCarried, UsageError
 
@@ -33,10 +33,7 @@ def fit(
     formula: Annotated[str, Argument(metavar="FORMULA", help='"response ~ terms | fixed effects".')],
     family: Annotated[str, Option("--family", help="auto, ols, ridge, logistic or firth.")] = "auto",
     level: Annotated[float, Option("--level", help="The level of the intervals.")] = 0.95,
-    reference: Annotated[
-        list[str] | None,
-        Option("--reference", help="COLUMN=LEVEL that other levels are compared with; may be repeated."),
-    ] = None,
+    reference: References = None,
     cluster: Annotated[str | None, Option("--cluster", help="Errors clustered by this column.")] = None,
     weights: Annotated[str | None, Option("--weights", help="Weigh rows by this column, a survey weight.")] = None,
     robust: Annotated[bool, Option("--robust", help="Robust (HC1) errors.")] = False,

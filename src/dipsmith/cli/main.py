@@ -78,30 +78,18 @@ def _options(
         os.environ["DIPSMITH_DEBUG"] = "1"
 
 
-app.command(epilog=demo.EXAMPLES)(demo.demo)
-app.add_typer(schema.app, name="schema")
-app.command(epilog=plan.EXAMPLES)(plan.plan)
-app.command(epilog=synthesize.EXAMPLES)(synthesize.synthesize)
-app.command(epilog=sample.EXAMPLES)(sample.sample)
-app.command(epilog=label.EXAMPLES)(label.label)
-app.command(epilog=export.EXAMPLES)(export.export)
-app.command(epilog=verify.EXAMPLES)(verify.verify)
-app.command(epilog=tune.EXAMPLES)(tune.tune)
-app.command(epilog=fit.EXAMPLES)(fit.fit)
-app.command(epilog=totals.EXAMPLES)(totals.totals)
-app.command(epilog=ask.EXAMPLES)(ask.ask)
-app.command(epilog=confirm.EXAMPLES)(confirm.confirm)
-app.command(epilog=count.EXAMPLES)(count.count)
-app.command(epilog=compare.EXAMPLES)(compare.compare)
-app.command(epilog=report.EXAMPLES)(report.report)
-app.command(epilog=supports.EXAMPLES)(supports.supports)
-app.command(epilog=show.EXAMPLES)(show.show)
-app.add_typer(ledger.app, name="ledger")
-app.command(epilog=interval.EXAMPLES)(interval.interval)
-app.command(epilog=studio.EXAMPLES)(studio.studio)
-app.command(epilog=serve.EXAMPLES)(serve.serve)
-app.add_typer(experiment.app, name="experiment")
-app.command(epilog=audit.EXAMPLES)(audit.audit)
+COMMANDS = (
+    demo, schema, plan, synthesize, sample, label, export, verify, tune, fit, totals, ask, confirm, count, compare,
+    report, supports, show, ledger, interval, studio, serve, experiment, audit,
+)  # fmt: skip
+"""In the order in which `dipsmith --help` lists them."""
+
+for _command in COMMANDS:
+    _name = _command.__name__.rpartition(".")[2]
+    if hasattr(_command, "app"):
+        app.add_typer(_command.app, name=_name)
+    else:
+        app.command(epilog=_command.EXAMPLES)(getattr(_command, _name))
 
 
 class _Terminated(BaseException):

@@ -105,6 +105,11 @@ Analyses = Annotated[
     ),
 ]
 
+References = Annotated[
+    list[str] | None,
+    Option("--reference", help="COLUMN=LEVEL that other levels are compared with; may be repeated."),
+]
+
 
 def references_of(given: list[str] | None) -> dict[str, str]:
     """The levels that --reference options name."""
