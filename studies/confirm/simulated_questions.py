@@ -15,8 +15,8 @@ from dipsmith.confirm.power import outlook
 from dipsmith.confirm.verdict import judge
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.calibration import noise_of
-from dipsmith.privacy.poll import poll_sensitivity
 from dipsmith.privacy.randomness import Stream
+from dipsmith.privacy.value_question import poll_sensitivity
 
 QUESTIONS = 10_000
 CELLS = ((50, "1"), (100, "0.25"), (25, "0.25"), (50, "0.5"), (100, "1"), (20, "2"))

@@ -21,8 +21,8 @@ from dipsmith.methods.hierarchy.importance import Contrast, InformationCriterion
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.calibration import noise_for
 from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.draws import laplace_tables
 from dipsmith.privacy.events import Chosen
-from dipsmith.privacy.laplace import laplace_tables
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.repetition import Repetitions
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit

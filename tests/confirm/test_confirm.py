@@ -20,7 +20,7 @@ from dipsmith.confirm.verdict import in_three_digits
 from dipsmith.errors import BudgetError, DamageError, OutputError, UsageError
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.ledger import Ledger
-from dipsmith.privacy.poll import Poll
+from dipsmith.privacy.value_question import Poll
 from dipsmith.schema import Schema
 
 # Noise at ε = 20 moves a poll by 2 or more with probability below 1e-16: what is tested here is not chance.

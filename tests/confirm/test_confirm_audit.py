@@ -31,8 +31,8 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Rehearsal, event_record
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.noise import DiscreteLaplace
-from dipsmith.privacy.poll import Poll, poll_sensitivity
 from dipsmith.privacy.randomness import Stream
+from dipsmith.privacy.value_question import Poll, poll_sensitivity
 from dipsmith.sources import source
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")

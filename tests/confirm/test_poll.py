@@ -17,8 +17,8 @@ from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.noise import DiscreteLaplace
-from dipsmith.privacy.poll import Poll, count_votes, default_answer, poll_sensitivity
 from dipsmith.privacy.randomness import Stream
+from dipsmith.privacy.value_question import Poll, count_votes, default_answer, poll_sensitivity
 from dipsmith.sources import source
 
 

@@ -21,7 +21,7 @@ from dipsmith.confirm.verdict import judge_ends, posterior
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.calibration import noise_of
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from dipsmith.privacy.poll import poll_sensitivity
+from dipsmith.privacy.value_question import poll_sensitivity
 
 REFERENCE = {
     (50, "1"): (0.042, 0.69, 0.97, 1.0),

@@ -13,7 +13,8 @@ import pytest
 from scipy import stats
 
 from dipsmith.errors import UsageError
-from dipsmith.privacy import gaussian, laplace
+from dipsmith.privacy import draws as gaussian
+from dipsmith.privacy import laplace
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, noisy_blocks
 from dipsmith.privacy.randomness import Stream
 

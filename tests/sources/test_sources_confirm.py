@@ -12,7 +12,7 @@ from dipsmith.confirm.claim import parse_claim
 from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.votes import vote_of
 from dipsmith.counting.count import BatchRows
-from dipsmith.privacy.poll import count_votes
+from dipsmith.privacy.value_question import count_votes
 from dipsmith.schema import Attribute, Categories, Schema, Unit
 from dipsmith.schema.bins import by_width
 from dipsmith.sources import source

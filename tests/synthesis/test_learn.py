@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 import dipsmith as ds
 from dipsmith.cli.main import app
-from dipsmith.codec.forms import FORMS, Forms
-from dipsmith.codec.magnitudes import SPIKES, Grid, Magnitudes, Years
+from dipsmith.codec.forms import FORMS, SPIKES, Forms, Grid, Magnitudes, Years
 from dipsmith.counting.count import BatchRows
 from dipsmith.counting.frequent import count_values
 from dipsmith.errors import BudgetError, SchemaError, UnsupportedError, UsageError

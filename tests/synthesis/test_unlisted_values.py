@@ -13,7 +13,7 @@ import dipsmith as ds
 from dipsmith.cli.main import commands
 from dipsmith.errors import UnlistedValues
 from dipsmith.sources import source
-from dipsmith.synthesis.public_inputs import warn_of_unlisted_values
+from dipsmith.synthesis.public import warn_of_unlisted_values
 
 SCHEMA = ds.Schema.from_dict(
     {

@@ -74,8 +74,7 @@ def plan(
     from dipsmith.sources import source
     from dipsmith.sources.fingerprint import fingerprints
     from dipsmith.synthesis.planned import AnalysisPlan, ready_method
-    from dipsmith.synthesis.public import public_facts
-    from dipsmith.synthesis.public_inputs import PublicInput, require_apart, require_public
+    from dipsmith.synthesis.public import PublicInput, public_facts, require_apart, require_public
 
     declared = Schema.read(schema)
     if target_width is not None and (epsilon is not None or rho is not None):

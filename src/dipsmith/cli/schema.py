@@ -61,7 +61,7 @@ def init(
     from dipsmith.sources.fingerprint import fingerprints
     from dipsmith.sources.header import declared_types
     from dipsmith.synthesis.drafting import draft_schema
-    from dipsmith.synthesis.public_inputs import PublicInput, require_public
+    from dipsmith.synthesis.public import PublicInput, require_public
     from dipsmith.synthesis.writing import require_outside_releases, whole_file
 
     if sum((dictionary is not None, public_file is not None, peek)) > 1:

@@ -66,7 +66,7 @@ def synthesize(
     from dipsmith.sources.fingerprint import fingerprints
     from dipsmith.synthesis.column_map import map_columns, read_map
     from dipsmith.synthesis.exit import require_format
-    from dipsmith.synthesis.public_inputs import PublicInput, require_public
+    from dipsmith.synthesis.public import PublicInput, require_public
     from dipsmith.synthesis.sets import place_of
     from dipsmith.synthesis.synthesize import synthesize as run
     from dipsmith.synthesis.writing import require_absent

@@ -1,19 +1,26 @@
 """What form a value has: blank, a number, a date, a text. A fixed way to sort every possible value, known before any row.
 
-It is how `dipsmith schema learn` finds the type of a column: by noisy counts of forms.
+It is how `dipsmith schema learn` finds the type of a column: by noisy counts of forms. Of numbers and times of which nothing
+is known yet there are public cells by magnitude, by year, and finer ones between bounds.
+
+Numbers: 0 to 1, 1 to 2, 2 to 5, 5 to 10, and so on by sign up to 10¹⁵ and beyond; 0 and the usual codes for "none" or
+"more" (−9, 99, 999, 9999, …) are cells of their own. Dates and moments: by year from 1850 to 2100. The cells are the
+same for every table.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dipsmith.arrays import Bools, Ints
-from dipsmith.codec.parse import moments, texts
+from dipsmith.arrays import Bools, Floats, Ints
+from dipsmith.codec.parse import days, microseconds, moments, numbers, texts
+from dipsmith.schema.domain import Scale
 
 FORMS: Final = (
     "blank", "missing word", "boolean", "integer", "1 decimal", "2 decimals", "more decimals", "code",
@@ -63,3 +70,103 @@ def _forms(text: pa.Array) -> Ints:
 
 def _where(mask: pa.Array) -> Bools:
     return np.asarray(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
+
+
+SPIKES: Final = (-999.0, -99.0, -9.0, -1.0, 0.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0, 9999999.0)
+"""Values that a column may have oddly often: nothing, and codes for "not applicable" or "this or more"."""
+FIRST_YEAR: Final = 1850
+LAST_YEAR: Final = 2100
+
+_FURTHEST = 1e18
+
+
+@dataclass(frozen=True)
+class Magnitudes:
+    """The numbers of a column by magnitude; the cells from the most negative on, then `SPIKES`."""
+
+    column: str
+    whole: bool
+
+    @cached_property
+    def steps(self) -> Floats:
+        """Where the cells of positive numbers begin, after the first."""
+        powers = range(0 if self.whole else -6, 16)
+        return np.array([float(f"{m}e{e}") for e in powers for m in (1, 2, 5)])
+
+    @cached_property
+    def edges(self) -> Floats:
+        """The ends of the cells in rising order; those of negative numbers include their lower end."""
+        return np.concatenate([[-_FURTHEST], -self.steps[::-1], [0.0], self.steps, [_FURTHEST]])
+
+    @property
+    def ranges(self) -> int:
+        """The number of cells that are ranges."""
+        return len(self.edges) - 1
+
+    @property
+    def size(self) -> int:
+        """All cells."""
+        return self.ranges + len(SPIKES)
+
+    def place(self, values: pa.Array) -> Ints:
+        """The cell of each number; none for what is no number."""
+        found, known = numbers(values)
+        number = np.clip(np.nan_to_num(found.astype(np.float64)), -_FURTHEST / 2, _FURTHEST / 2)
+        half = self.ranges // 2
+        size = np.searchsorted(self.steps, np.abs(number), side="right")
+        cell = np.where(number < 0, half - 1 - size, half + size)
+        for i, spike in enumerate(SPIKES):
+            cell[number == spike] = self.ranges + i
+        return cell if known is None else np.where(known, cell, -1)
+
+
+@dataclass(frozen=True)
+class Years:
+    """The dates or moments of a column by year; the first and the last cell hold everything before and after."""
+
+    column: str
+    scale: Scale
+
+    @property
+    def size(self) -> int:
+        """One cell per year."""
+        return LAST_YEAR - FIRST_YEAR + 1
+
+    def place(self, values: pa.Array) -> Ints:
+        """The year of each date."""
+        found, known = _days(values, self.scale)
+        cell = (
+            np.clip(found.astype("M8[D]").astype("M8[Y]").astype(np.int64) + 1970, FIRST_YEAR, LAST_YEAR) - FIRST_YEAR
+        )
+        return cell if known is None else np.where(known, cell, -1)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The values of a column between public edges (days for dates and moments); values outside are in no cell."""
+
+    column: str
+    scale: Scale
+    edges: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        """One cell between two edges."""
+        return len(self.edges) - 1
+
+    def place(self, values: pa.Array) -> Ints:
+        """The cell of each value."""
+        found, known = numbers(values) if self.scale in ("integer", "number") else _days(values, self.scale)
+        cell = np.searchsorted(np.asarray(self.edges), np.nan_to_num(found.astype(np.float64)), side="right") - 1
+        inside = (cell >= 0) & (cell < self.size)
+        return np.where(inside if known is None else inside & known, cell, -1)
+
+
+def _days(values: pa.Array, scale: Scale) -> tuple[Ints, Bools | None]:
+    """Days since 1970 within the years that have cells, and which are known."""
+    low, high = (int(np.datetime64(f"{year}-01-01", "D").astype(np.int64)) for year in (FIRST_YEAR, LAST_YEAR + 1))
+    if scale == "date":
+        found, known = days(values)
+        return np.clip(found, low, high - 1), known
+    moments, known = microseconds(values, low * 86_400_000_000, high * 86_400_000_000 - 1)
+    return np.clip(moments // 86_400_000_000, low, high - 1), known

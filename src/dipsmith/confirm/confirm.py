@@ -33,17 +33,16 @@ from dipsmith.privacy.calibration import noise_of, scale_of
 from dipsmith.privacy.curator import Curator, Progress
 from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
-from dipsmith.privacy.poll import Poll, poll_sensitivity
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.signature import public_of, read_key, sign_answer
-from dipsmith.privacy.value_question import Classification
+from dipsmith.privacy.value_question import Classification, Poll, poll_sensitivity
 from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.handed_over import HandedOver
 from dipsmith.synthesis.planned import PublicReading
-from dipsmith.synthesis.public_inputs import require_apart
+from dipsmith.synthesis.public import require_apart
 from dipsmith.synthesis.writing import require_absent
 from dipsmith.version import VERSION
 

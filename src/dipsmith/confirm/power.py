@@ -22,7 +22,7 @@ from dipsmith.confirm.verdict import Judgement, judge, judge_ends
 from dipsmith.privacy.budget import Budget, of_units
 from dipsmith.privacy.calibration import noise_of
 from dipsmith.privacy.noise import NoiseLaw
-from dipsmith.privacy.poll import FEWEST_PARTS, poll_sensitivity
+from dipsmith.privacy.value_question import FEWEST_PARTS, poll_sensitivity
 
 OFFERED: Final = (10, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200)
 """Numbers of parts that are compared."""

@@ -22,7 +22,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from dipsmith.confirm.claim import Accuracy, AgreesWithRelease, Claim, Residuals, Roc, in_words, parse_claim
 from dipsmith.errors import BudgetError, InputError, SchemaError, UsageError
 from dipsmith.privacy.budget import Budget, budget_in, decimal_text
-from dipsmith.privacy.poll import FEWEST_PARTS, MOST_PARTS
+from dipsmith.privacy.value_question import FEWEST_PARTS, MOST_PARTS
 from dipsmith.schema import markup
 from dipsmith.schema.analysis import BY
 from dipsmith.schema.explain import Problem, check

@@ -19,7 +19,7 @@ from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.part_fit import Combination, estimate
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UnsupportedError, UsageError
-from dipsmith.privacy.poll import Vote
+from dipsmith.privacy.value_question import Vote
 from dipsmith.schema.formula.words import abridge
 
 WIDE = 1.96

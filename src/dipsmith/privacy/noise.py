@@ -25,8 +25,7 @@ from numpy.typing import ArrayLike
 
 from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
-from dipsmith.privacy.gaussian import fill_gaussian, gaussian_blocks
-from dipsmith.privacy.laplace import fill_laplace, laplace_tables
+from dipsmith.privacy.draws import fill_gaussian, fill_laplace, gaussian_blocks, laplace_tables
 from dipsmith.privacy.randomness import Stream
 
 _CHUNK: Final = 1 << 17

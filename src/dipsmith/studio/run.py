@@ -26,7 +26,7 @@ from dipsmith.studio.members import members_file
 from dipsmith.studio.plan import choices_of, commands, facts_of, ready, spending
 from dipsmith.studio.schema import schema_of
 from dipsmith.studio.views import Screen, Visit
-from dipsmith.synthesis.public_inputs import require_apart
+from dipsmith.synthesis.public import require_apart
 from dipsmith.synthesis.writing import require_absent
 
 

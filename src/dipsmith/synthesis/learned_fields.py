@@ -14,8 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.codec.forms import FORMS
-from dipsmith.codec.magnitudes import FIRST_YEAR, SPIKES, Grid, Magnitudes, Years
+from dipsmith.codec.forms import FIRST_YEAR, FORMS, SPIKES, Grid, Magnitudes, Years
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema.attribute import Type
 from dipsmith.schema.domain import MISSING_LABEL, Scale

@@ -35,7 +35,7 @@ from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.synthesis.column_map import map_columns
 from dipsmith.synthesis.exit import Exit
-from dipsmith.synthesis.public_inputs import require_apart
+from dipsmith.synthesis.public import require_apart
 from dipsmith.synthesis.writing import damage, require_absent, whole_file
 
 METHOD = "count"

@@ -43,7 +43,7 @@ from dipsmith.synthesis.labelled_file import ENDINGS, read_labelled
 from dipsmith.synthesis.measurement_file import read_measurements, write_measurements
 from dipsmith.synthesis.passport.facts import PassportFacts
 from dipsmith.synthesis.passport.passport import write_passport
-from dipsmith.synthesis.public_inputs import warn_of_unlisted_values
+from dipsmith.synthesis.public import warn_of_unlisted_values
 from dipsmith.synthesis.report import Glance, report_page
 from dipsmith.synthesis.sets import Sets, TableSets, require_memory
 from dipsmith.synthesis.supports import Support, SupportIndex

@@ -57,7 +57,7 @@ from dipsmith.synthesis.planned import (
     require_designs,
     whole_row_results,
 )
-from dipsmith.synthesis.public_inputs import PublicInput, require_apart, require_public, warn_of_unlisted_values
+from dipsmith.synthesis.public import PublicInput, require_apart, require_public, warn_of_unlisted_values
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.row_estimates import add_row_estimates, row_notes
 from dipsmith.synthesis.sets import Recipe, place_of

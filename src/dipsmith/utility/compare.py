@@ -17,7 +17,7 @@ from dipsmith.errors import InputError, UsageError
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Bins, Codes, Schema
 from dipsmith.sources import Source, source
-from dipsmith.synthesis.public_inputs import require_apart
+from dipsmith.synthesis.public import require_apart
 from dipsmith.synthesis.release import Release
 from dipsmith.utility.authentic import authentic_table
 from dipsmith.utility.careers import read_careers
