@@ -105,21 +105,21 @@ def read_ddi(path: Path) -> list[ColumnFacts]:
     except ET.ParseError as error:
         line, column = error.position
         raise SourceError(f"{path}, line {line}, column {column + 1}: not well-formed XML") from None
-    found = [_fact(node) for node in root.iter() if _tag(node) == "var"]
+    found = [_ddi_fact(node) for node in root.iter() if _tag(node) == "var"]
     if not found:
         raise SourceError(f"{path}: no variable (<var>) is described in it; is it a DDI-Codebook?")
     return found
 
 
-def _fact(node: ET.Element) -> ColumnFacts:
+def _ddi_fact(node: ET.Element) -> ColumnFacts:
     categories = [c for c in node if _tag(c) == "catgry"]
-    values = tuple((_text(c, "catValu"), _text(c, "labl")) for c in categories if c.get("missing") != "Y")
+    values = tuple((_ddi_text(c, "catValu"), _ddi_text(c, "labl")) for c in categories if c.get("missing") != "Y")
     span = next((r for valid in node.iter() if _tag(valid) == "valrng" for r in valid if _tag(r) == "range"), None)
     style = next((f for f in node if _tag(f) == "varFormat"), None)
     return ColumnFacts(
         node.get("name") or "",
-        _type(node, style),
-        _text(node, "labl"),
+        _ddi_type(node, style),
+        _ddi_text(node, "labl"),
         values,
         None if span is None else span.get("min"),
         None if span is None else span.get("max"),
@@ -128,7 +128,7 @@ def _fact(node: ET.Element) -> ColumnFacts:
     )
 
 
-def _type(node: ET.Element, style: ET.Element | None) -> Type | None:
+def _ddi_type(node: ET.Element, style: ET.Element | None) -> Type | None:
     if style is None:
         return None
     category = style.get("category") or ""
@@ -144,7 +144,7 @@ def _tag(node: ET.Element) -> str:
     return str(node.tag).rpartition("}")[2]
 
 
-def _text(node: ET.Element, name: str) -> str:
+def _ddi_text(node: ET.Element, name: str) -> str:
     found = next((n for n in node if _tag(n) == name), None)
     return "" if found is None else " ".join("".join(found.itertext()).split())
 
@@ -167,14 +167,14 @@ def read_statistical(path: Path) -> list[ColumnFacts]:
     except (pyreadstat.ReadstatError, UnicodeDecodeError, ValueError):
         raise SourceError(f"{path}: its header cannot be read; save it again, or give a data dictionary") from None
     titles = meta.column_names_to_labels
-    return [_fact(name, titles.get(name) or "", meta) for name in meta.column_names]
+    return [_statistical_fact(name, titles.get(name) or "", meta) for name in meta.column_names]
 
 
-def _fact(name: str, title: str, meta: Any) -> ColumnFacts:
+def _statistical_fact(name: str, title: str, meta: Any) -> ColumnFacts:
     labels = meta.variable_value_labels.get(name, {})
     kept = {value: label for value, label in labels.items() if not _declared_missing(name, value, meta)}
-    kind = _type(name, meta, list(kept))
-    values = tuple((_text(value), str(label)) for value, label in kept.items())
+    kind = _statistical_type(name, meta, list(kept))
+    values = tuple((_statistical_text(value), str(label)) for value, label in kept.items())
     measure = meta.variable_measure.get(name)
     missing = bool(meta.missing_ranges.get(name) or meta.missing_user_values.get(name)) or len(kept) < len(labels)
     return ColumnFacts(name, kind, title, values, missing=missing, ordered=measure == "ordinal")
@@ -188,7 +188,7 @@ def _declared_missing(name: str, value: object, meta: Any) -> bool:
     return any(isinstance(r["lo"], str) == isinstance(value, str) and r["lo"] <= value <= r["hi"] for r in ranges)
 
 
-def _type(name: str, meta: Any, labelled: list[object]) -> Type | None:
+def _statistical_type(name: str, meta: Any, labelled: list[object]) -> Type | None:
     shown = str(meta.original_variable_types.get(name, "")).upper()
     if shown.startswith(("DATETIME", "%TC")):
         return "datetime"
@@ -202,5 +202,5 @@ def _type(name: str, meta: Any, labelled: list[object]) -> Type | None:
     return "integer" if kind.startswith("int") or shown.endswith((".0", "%8.0G")) else "number"
 
 
-def _text(value: object) -> str:
+def _statistical_text(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
