@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from confirm_tables import schema_of, table_of
 
-from dipsmith.confirm.design import PartNumbers, VoteDesign
-from dipsmith.confirm.part_fit import Combination, estimate
+from dipsmith.confirm.design import Combination, PartNumbers, VoteDesign, estimate
 from dipsmith.counting.count import BatchRows
 from dipsmith.counting.values import ValueReading
 from dipsmith.errors import UsageError

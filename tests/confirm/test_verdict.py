@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dipsmith.confirm.design import PartNumbers
-from dipsmith.confirm.part_fit import Combination, estimate
+from dipsmith.confirm.design import Combination, PartNumbers, estimate
 from dipsmith.confirm.power import (
     PartSize,
     best_parts,

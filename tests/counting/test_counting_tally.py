@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from dipsmith.counting import BatchRows, joint, tally
-from dipsmith.counting.joint import joint_tables, mixed_radix
+from dipsmith.counting.memory import joint_tables, mixed_radix
 from dipsmith.counting.tally import SparseTally, Tally, words_of
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Schema, Unit
 from dipsmith.sources import Progress

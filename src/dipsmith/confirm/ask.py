@@ -31,9 +31,8 @@ from dipsmith.confirm.claim import (
     parse_claim,
 )
 from dipsmith.confirm.confirm import rehearse
-from dipsmith.confirm.design import VoteDesign, is_category
+from dipsmith.confirm.design import Combination, VoteDesign, is_category
 from dipsmith.confirm.direct import DirectQuestion, can_be_direct
-from dipsmith.confirm.part_fit import Combination
 from dipsmith.confirm.power import (
     OFFERED,
     PartSize,

@@ -19,8 +19,7 @@ import scipy
 from dipsmith.analyses.results import Result
 from dipsmith.confirm.answer import MeasuredClaim
 from dipsmith.confirm.claim import AgreesWithRelease, Between, Claim, OneSided
-from dipsmith.confirm.design import VoteDesign
-from dipsmith.confirm.part_fit import Combination
+from dipsmith.confirm.design import Combination, VoteDesign
 from dipsmith.confirm.question import Inquiry
 from dipsmith.confirm.verdict import LEVEL, verdict_of
 from dipsmith.confirm.votes import combination_of, interval_of

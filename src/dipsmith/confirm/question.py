@@ -1,8 +1,8 @@
 """A question: a small file that a researcher writes who has nothing but a release.
 
-It names the release (by the digest of its card), the analysis, the claim, and the budget that is asked for; who asks and
-why. Nothing private is needed to write it, and nothing in it is run: it is read by the one strict reader of YAML, a formula by
-the one parser, a claim by a few patterns. Whoever receives it need not trust it.
+It names the release (by the digest of its card), the analysis, the claim, and the budget that is asked for; who asks
+and why. Nothing private is needed to write it, and nothing in it is run: it is read by the one strict reader of YAML, a
+formula by the one parser, a claim by a few patterns. Whoever receives it need not trust it.
 
 Guarantee: two questions with the same *digest* ask the same thing at the same price, whoever asks.
 """
@@ -25,8 +25,8 @@ from dipsmith.privacy.budget import Budget, budget_in, decimal_text
 from dipsmith.privacy.value_question import FEWEST_PARTS, MOST_PARTS
 from dipsmith.schema import markup
 from dipsmith.schema.analysis import BY
-from dipsmith.schema.explain import Problem, check
 from dipsmith.schema.formula.words import abridge, split
+from dipsmith.schema.markup import Problem, check
 
 FORMAT: Final = "dipsmith question 1"
 LARGEST_FILE: Final = 1_000_000

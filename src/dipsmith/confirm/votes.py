@@ -15,8 +15,7 @@ from math import sqrt
 import numpy as np
 
 from dipsmith.confirm.claim import AgreesWithRelease, Between, Coefficients, OneSided, Side, TrendOver, resolve
-from dipsmith.confirm.design import VoteDesign
-from dipsmith.confirm.part_fit import Combination, estimate
+from dipsmith.confirm.design import Combination, VoteDesign, estimate
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.value_question import Vote

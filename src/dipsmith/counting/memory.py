@@ -9,18 +9,24 @@ Privacy
 Exact and private, as the rows are: a memory belongs to whoever counts, behind the curator, and to nobody else. A
 remembered answer is the array that another pass over the same rows would count, so whoever asks draws the same noise
 and is charged the same (``docs/proofs/counting.md``, section 4).
+
+Marginals of the same rows that overlap share the work of counting them (*joint tables*). The key of a row in a table is
+a mixed-radix number: the codes are its digits (Horner's rule). A set of marginals is counted as one joint table as long
+as that table stays small, and each marginal is a sum over it. All arithmetic is on integers, so the shared and the
+separate counts are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from dipsmith.arrays import Bools, Ints
-from dipsmith.counting.joint import project_counts
 from dipsmith.schema import Cells, Codes, Marginal
 
 View = Literal["held", "lawful", "public"]
@@ -113,3 +119,118 @@ class CountMemory:
             return None if found is None else found[1]
         sizes = dict(zip(found[0].attributes, found[0].shape, strict=True))
         return project_counts(found[1], sizes, wanted.attributes)
+
+
+JOINT = 1 << 16
+"""The most cells of a joint table that is made for sharing: its counts fit in the second-level cache."""
+SUMMED = 1 << 20
+"""The most cells of a joint table, counted in any case, that marginals are summed from."""
+_ONE = np.int64(1)  # a Python integer would send add.at down its slow path
+
+
+@dataclass(frozen=True)
+class Joint:
+    """The cross-table of the attributes of several marginals: its axes in their order, and which it is summed to."""
+
+    sizes: dict[str, int]
+    members: list[int]
+
+    @classmethod
+    def of(cls, members: Sequence[int], marginals: Mapping[int, Marginal]) -> Joint:
+        """The joint table of some marginals, of which the first is the largest.
+
+        Its axes are in the order of the largest if that spans them all, else the short ones come first: sums
+        over the first axes are the fastest, and those over the last ones want long axes.
+        """
+        among = [marginals[i] for i in members]
+        sizes = {name: size for m in among for name, size in zip(m.attributes, m.shape, strict=True)}
+        if len(sizes) > len(among[0].attributes):
+            sizes = dict(sorted(sizes.items(), key=lambda item: item[1]))
+        return cls(sizes, list(members))
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return prod(self.sizes.values())
+
+    def key(self, codes: Codes) -> NDArray[np.integer]:
+        """The cell of every row."""
+        return mixed_radix(codes, list(self.sizes), list(self.sizes.values()))
+
+    def sums(self, counts: Ints, wanted: Sequence[tuple[str, ...]]) -> Iterator[Ints]:
+        """Yield the counts of each marginal; a smaller one that comes later is a sum over a larger one."""
+        known = {frozenset(self.sizes): (tuple(self.sizes), counts)}
+        for attributes in wanted:
+            fitting = (known[over] for over in known if over.issuperset(attributes))
+            names, table = min(fitting, key=lambda found: len(found[1]))
+            made = project_counts(table, {name: self.sizes[name] for name in names}, attributes)
+            known.setdefault(frozenset(attributes), (attributes, made))
+            yield made if len(wanted) == 1 else made.copy()
+
+
+def joint_tables(marginals: Mapping[int, Marginal]) -> list[Joint]:
+    """Put marginals into joint tables: the largest first, each where it makes the smallest table."""
+    sizes = {name: size for m in marginals.values() for name, size in zip(m.attributes, m.shape, strict=True)}
+    place = {name: row for row, name in enumerate(sizes)}
+    radix = np.array(list(sizes.values()), dtype=float)[:, None]
+    joined: list[list[int]] = []
+    has = np.zeros((len(sizes), len(marginals)), dtype=bool)
+    cells = np.ones(len(marginals))
+    for i in sorted(marginals, key=lambda i: -marginals[i].size):
+        rows, now = [place[name] for name in marginals[i].attributes], len(joined)
+        growth = np.where(has[rows, :now], 1.0, radix[rows]).prod(axis=0)
+        grown = cells[:now] * growth
+        within = (growth == 1) & ((grown <= SUMMED) | (grown == marginals[i].size))
+        fits = within if within.any() else (growth > 1) & (grown <= JOINT)
+        best = int(np.where(fits, grown, np.inf).argmin()) if fits.any() else now
+        if best == now:
+            joined.append([])
+        cells[best] = grown[best] if best < now else marginals[i].size
+        has[rows, best] = True
+        joined[best].append(i)
+    return [Joint.of(members, marginals) for members in joined]
+
+
+def mixed_radix(codes: Codes, names: Sequence[str], sizes: Sequence[int]) -> NDArray[np.integer]:
+    """Return the cell of every row in the cross-table of `names`, in the smallest type that is fast."""
+    cells = prod(sizes)
+    short = cells <= 1 << 16 and max(sizes, default=1) < 1 << 16
+    kind: DTypeLike = np.uint16 if short else np.int32 if cells <= 1 << 31 else np.int64
+    if not names:
+        return np.zeros(len(codes), dtype=kind)
+    key: NDArray[np.integer] = codes[names[0]].astype(kind)
+    for name, size in zip(names[1:], sizes[1:], strict=True):
+        key *= size
+        key += codes[name].astype(key.dtype, copy=False) if codes[name].itemsize >= 4 else codes[name]
+    return key
+
+
+def accumulate(counts: Ints, keys: NDArray[np.integer], often: Ints | None = None) -> None:
+    """Count rows, or combinations that occur so often, by their cells."""
+    if often is not None:
+        np.add.at(counts, keys.astype(np.intp, copy=False), often)
+    elif len(counts) <= 2 * len(keys):
+        counts += np.bincount(keys, minlength=len(counts))
+    else:
+        # bincount would allocate and add the whole table for every chunk
+        np.add.at(counts, keys.astype(np.intp, copy=False), _ONE)
+
+
+def project_counts(counts: Ints, sizes: Mapping[str, int], wanted: Sequence[str]) -> Ints:
+    """The counts of some attributes, in the given order, from those of more.
+
+    Summed over one axis at a time, the longest first, and by `einsum`: `sum` takes three to eight times as long
+    over the last axes of a table of counts.
+
+    >>> project_counts(np.arange(8), {"x": 2, "y": 2, "z": 2}, "zx").tolist()
+    [2, 10, 4, 12]
+    """
+    names, shape = list(sizes), list(sizes.values())
+    for axis in sorted(range(len(shape)), key=lambda axis: -shape[axis]):
+        if names[axis] not in wanted:
+            before, behind = prod(shape[:axis]), prod(shape[axis + 1 :])
+            counts = np.einsum("ijk->ik", counts.reshape(before, shape[axis], behind)).ravel()
+            shape[axis] = 1
+    left = [name for name in names if name in wanted]
+    shaped = counts.reshape([sizes[name] for name in left])
+    return shaped.transpose([left.index(name) for name in wanted]).ravel()

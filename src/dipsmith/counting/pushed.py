@@ -22,8 +22,7 @@ import numpy as np
 from dipsmith.arrays import Ints
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.count import BatchRows, Rows, View
-from dipsmith.counting.joint import JOINT
-from dipsmith.counting.memory import AnswerMemory, CountMemory
+from dipsmith.counting.memory import JOINT, AnswerMemory, CountMemory
 from dipsmith.counting.memory import Fixed as Fixed
 from dipsmith.counting.tally import check_index, check_size, fuse, merged_keys, unfuse, words_of
 from dipsmith.errors import UnsupportedError

@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 
 from dipsmith.arrays import Ints
 from dipsmith.codec.encode import Encoder
-from dipsmith.counting.joint import SUMMED
-from dipsmith.counting.memory import Fixed, View, rows_in
+from dipsmith.counting.memory import SUMMED, Fixed, View, rows_in
 from dipsmith.counting.pushed import Keys, by_set
 from dipsmith.counting.tally import SparseTally, Tally, fuse, unfuse, words_of
 from dipsmith.counting.units import PER, ROW, UNIT, has_unit, rows_beyond_max, unit_text

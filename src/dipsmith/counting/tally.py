@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.arrays import Ints
-from dipsmith.counting.joint import accumulate, joint_tables, mixed_radix
+from dipsmith.counting.memory import accumulate, joint_tables, mixed_radix
 from dipsmith.errors import UsageError
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 

@@ -23,8 +23,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Stri
 from dipsmith.errors import InputError, SchemaError
 from dipsmith.experiments.ranges import Range
 from dipsmith.methods.catalogue import METHODS
-from dipsmith.schema.explain import Problem, check
-from dipsmith.schema.markup import Document, in_file, read_text
+from dipsmith.schema.markup import Document, Problem, check, in_file, read_text
 
 RUN_PARAMETERS = ("epsilon", "rho", "delta", "epsilon_times", "sets", "each", "rows", "schema")
 """What a run is given besides the parameters of its method."""

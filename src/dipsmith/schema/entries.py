@@ -13,8 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Tag
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema.attribute import Role, Type
-from dipsmith.schema.explain import Problem, abbreviate, check
-from dipsmith.schema.markup import Place
+from dipsmith.schema.markup import Place, Problem, abbreviate, check
 from dipsmith.schema.schema import Neighbours
 
 UNIT_HELP = (

@@ -3,7 +3,7 @@
 import pytest
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.forest.forest_plan import pooled_width, simulate_pooled_leaf
+from dipsmith.methods.forest.pooled_leaf import pooled_width, simulate_pooled_leaf
 from dipsmith.planning.leaf_interval import interval
 
 

@@ -24,7 +24,7 @@ from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
 from dipsmith.estimation.lawful import label_codes, lawful_rows, meets
 from dipsmith.estimation.sampling import sample_cells
-from dipsmith.methods.forest.leaf_view import LeafView
+from dipsmith.methods.forest.leaves import LeafView
 from dipsmith.methods.forest.settings import ADVICE
 from dipsmith.methods.forest.tree_shape import TreeShape
 from dipsmith.methods.method import Arrays, arrays_of, join_states
