@@ -24,9 +24,10 @@ from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.codec.decode import released_type
 from dipsmith.counting.values import ValueReading, Values, is_number
 from dipsmith.errors import UsageError
-from dipsmith.regression.arithmetic import Category, Columns, evaluate
+from dipsmith.regression.arithmetic import Category, Columns
 from dipsmith.regression.formula import RegressionFormula
 from dipsmith.regression.matrix import INTERCEPT, build
+from dipsmith.regression.model_frame import response_of
 from dipsmith.schema import Bins, Schema
 from dipsmith.schema.formula.words import abridge
 
@@ -76,7 +77,7 @@ class VoteDesign:
         none = made.columns(
             Values({n: np.zeros(0) for n in numbers}, {n: np.zeros(0, np.int64) for n in reading.levels}, 0)
         )
-        made.response(none, 0)
+        response_of(formula, none, 0)
         names = build(formula.terms, none, 0)[1]
         if formula.fixed:
             names = tuple(n for n in names if n != INTERCEPT)
@@ -117,26 +118,13 @@ class VoteDesign:
     def matrix(self, values: Values) -> tuple[Floats, Floats, Bools]:
         """Response and columns of some rows, and which rows have all values."""
         columns = self.columns(values)
-        y, known = self.response(columns, values.rows)
+        y, known = response_of(self.formula, columns, values.rows)
         X, names = build(self.formula.terms, columns, values.rows)
         if self.formula.fixed:
             X = X[:, [i for i, name in enumerate(names) if name != INTERCEPT]]
         for column in columns.values():
             known = known & (column.codes >= 0 if isinstance(column, Category) else np.isfinite(column))
         return y, X, known
-
-    def response(self, columns: Columns, rows: int) -> tuple[Floats, Bools]:
-        """The response, and the rows that have one."""
-        name = self.formula.response_column
-        column = None if name is None else columns[name]
-        if not isinstance(column, Category):
-            return evaluate(self.formula.response, columns, rows), np.ones(rows, bool)
-        if len(column.levels) != 2:
-            raise UsageError(
-                f"response '{abridge(str(name))}' has {len(column.levels)} levels; a regression takes a number, a column with "
-                'two levels, or a comparison such as column == "…"'
-            )
-        return column.codes.astype(np.float64), column.codes >= 0
 
 
 def is_category(schema: Schema, name: str) -> bool:

@@ -62,7 +62,7 @@ def model_frame(
 ) -> ModelFrame:
     """Evaluate a formula on a table."""
     columns, known = read_columns(formula, table, levels)
-    y, response_known = _response(formula, columns, table.num_rows)
+    y, response_known = response_of(formula, columns, table.num_rows)
     X, names = build(formula.terms, columns, table.num_rows)
     kept = known & response_known & np.isfinite(y) & np.isfinite(X).all(axis=1)
     weight = None if weights is None else read_weights(table, weights)
@@ -102,7 +102,7 @@ def read_weights(table: pa.Table, name: str) -> Floats:
 
 def has_binary_response(formula: RegressionFormula, table: pa.Table, levels: Levels) -> bool:
     """Whether a formula's response is 0 or 1, or one of two levels, in every row that has one."""
-    y, known = _response(formula, read_columns(formula, table, levels)[0], table.num_rows)
+    y, known = response_of(formula, read_columns(formula, table, levels)[0], table.num_rows)
     return bool(is_binary(y[known & np.isfinite(y)]))
 
 
@@ -172,7 +172,7 @@ def by_number(text: str) -> tuple[float, str]:
         return float("inf"), text
 
 
-def _response(formula: RegressionFormula, columns: Columns, rows: int) -> tuple[Floats, Bools]:
+def response_of(formula: RegressionFormula, columns: Columns, rows: int) -> tuple[Floats, Bools]:
     """The response, and the rows that have one."""
     name = formula.response_column
     column = None if name is None else columns[name]

@@ -17,6 +17,7 @@ from dipsmith.methods.forest.settings import ADVICE, EnsembleCosts, EnsembleSpec
 from dipsmith.methods.forest.splitting import AttributeDraw, RowCounter, grow
 from dipsmith.methods.forest.tree_shape import TreeShape, code_table
 from dipsmith.methods.method import Planned, PublicFacts, count_noise
+from dipsmith.methods.model_tree import PathShares
 from dipsmith.methods.outlook import (
     QUANTILES,
     LabelCells,
@@ -29,7 +30,6 @@ from dipsmith.methods.outlook import (
     tables_of,
     typical_sizes,
 )
-from dipsmith.methods.path_shares import PathShares
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.randomness import coins
