@@ -89,7 +89,7 @@ class MeasuredTable:
             m.cells.schema if isinstance(m.cells, WeightTotals) else schema
         )  # that of members of households, perhaps
         return cls(
-            name=_name(m),
+            name=(m.cells.title or m.cells.key) if isinstance(m.cells, WeightedSums) else m.cells.key,
             attributes=tuple(n for n in named if n in schema),
             kind=_kind(m),
             shape=_shape(m),
@@ -195,10 +195,6 @@ def _shape(m: Measurement) -> tuple[int, ...]:
     if isinstance(m.cells, WeightedSums | Marginal | WeightTotals):
         return m.cells.shape
     return (m.cells.first.size, m.cells.second.size) if isinstance(m.cells, Crossed) else (m.cells.size,)
-
-
-def _name(m: Measurement) -> str:
-    return (m.cells.title or m.cells.key) if isinstance(m.cells, WeightedSums) else m.cells.key
 
 
 def _weight(m: Measurement) -> str:

@@ -76,6 +76,7 @@ def report_page(release: Release, glance: Glance, *, beside: bool = False) -> Pa
     """The report of a release; `beside` says that it stands in the release's folder, whose files it may point to."""
     card = release.card
     tables = table_noise(card, release.schema)
+    pointer = (LINK,) if beside and release.measurements else ()
     return Page(
         title=f"Synthetic data: {card.dataset}",
         lead=_lead(release, tables),
@@ -83,7 +84,7 @@ def report_page(release: Release, glance: Glance, *, beside: bool = False) -> Pa
             *((card.result_section,) if card.results else ()),
             Section("What was done", _done(release)),
             Section("What the noise does", _noise(release, tables)),
-            Section("What this release carries", (*_pointer(release, beside=beside), *support_blocks(release))),
+            Section("What this release carries", (*pointer, *support_blocks(release))),
             *((Section("How rows are divided", trees),) if (trees := tree_blocks(release)) else ()),
             *((Section("Households", homes),) if (homes := household_blocks(release)) else ()),
             Section("The synthetic columns", _columns(release, glance, tables)),
@@ -98,10 +99,6 @@ def report_page(release: Release, glance: Glance, *, beside: bool = False) -> Pa
         stamp="NOT PRIVATE: made with a fixed noise seed, for tests only" if card.testing else "",
         footer=f"dipsmith {card.version}; this page uses only the release. The release card (card.html) has every detail.",
     )
-
-
-def _pointer(release: Release, *, beside: bool) -> tuple[Block, ...]:
-    return (LINK,) if beside and release.measurements else ()
 
 
 def _lead(release: Release, tables: list[TableNoise]) -> tuple[str, ...]:

@@ -38,7 +38,10 @@ def support_blocks(release: Release) -> tuple[Block, ...]:
     if not release.measurements:
         return ("This release was made by a version that kept no measurements, so that this is not known.",)
     index = release.support_index
-    found = {frozenset(s.columns): s for s in index.pairs()}
+    shades = {
+        frozenset(s.columns): Shade("public" if s.public else s.level, f"{s.asked}: {s.level}. {s.reason}")
+        for s in index.pairs()
+    }
     pairs = index.worst_pairs()
     counts = Counter(s.level for s in pairs)
     if not pairs:
@@ -47,15 +50,16 @@ def support_blocks(release: Release) -> tuple[Block, ...]:
     names = index.names[:MOST_MAPPED]
     tally = ", ".join(f"{counts[level]} {level}" for level in LEVELS)
     left = len(index.names) - len(names)
+    worst = "; ".join(f"{s.asked} ({s.level})" for s in pairs[:3])
     figure = Figure(
         title=f"Which pairs of columns this release can speak about: {tally}",
-        svg=support_map(names, lambda a, b: _shade(found[frozenset((a, b))])),
+        svg=support_map(names, lambda a, b: shades[frozenset((a, b))]),
         caption=f"Every pair of columns, each column by itself on the diagonal; {n} rows, {price}. Measured: a noisy table holds the "
         "pair. Carried: tables and the model imply it. Not carried: the rows relate the two by way of other columns, if at all; "
         "do not interpret what they show."
         + (" Public: released as they stand." if index.public else "")
         + (f" {left} more columns are in the list only." if left > 0 else ""),
-        alternative=f"A triangle of all pairs of columns. {tally}. The worst first: {_worst(pairs)}.",
+        alternative=f"A triangle of all pairs of columns. {tally}. The worst first: {worst}.",
     )
     # Where the map has every column, its empty squares need no line each.
     lines = [s for s in pairs if s.tables or left > 0] or pairs
@@ -75,14 +79,6 @@ def support_blocks(release: Release) -> tuple[Block, ...]:
         f"release.supports({f'{one} ~ {other}'!r})\n" + command("supports", "FOLDER", f"{one} ~ {other}")
     )
     return figure, listing, "For a formula, or any columns, ask the release:", ask
-
-
-def _shade(found: Support) -> Shade:
-    return Shade("public" if found.public else found.level, f"{found.asked}: {found.level}. {found.reason}")
-
-
-def _worst(pairs: list[Support]) -> str:
-    return "; ".join(f"{s.asked} ({s.level})" for s in pairs[:3])
 
 
 def _why(found: Support) -> str:

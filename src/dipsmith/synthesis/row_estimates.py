@@ -64,12 +64,11 @@ def row_notes(results: Sequence[Result]) -> tuple[str, ...]:
     for result in results:
         if result.row_difference:
             apart.setdefault(result.formula, []).append(result)
-    return tuple(
-        f"The rows do not carry {parts[0].title}{_and_more(parts)}: {parts[0].row_difference}. Use results.json or ds.fit "
-        "for it, not lm or another regression of the rows."
-        for parts in apart.values()
-    )
-
-
-def _and_more(parts: Sequence[Result]) -> str:
-    return f" (and {len(parts) - 1} other parts)" if len(parts) > 1 else ""
+    notes = []
+    for first, *others in apart.values():
+        more = f" (and {len(others)} other parts)" if others else ""
+        notes.append(
+            f"The rows do not carry {first.title}{more}: {first.row_difference}. Use results.json or ds.fit "
+            "for it, not lm or another regression of the rows."
+        )
+    return tuple(notes)

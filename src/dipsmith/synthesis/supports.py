@@ -18,8 +18,6 @@ from functools import cached_property
 from itertools import combinations, combinations_with_replacement
 from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
-
 from dipsmith.errors import UsageError
 from dipsmith.methods.method import Keeping
 from dipsmith.regression.formula import RegressionFormula
@@ -140,9 +138,10 @@ class SupportIndex:
                 raise UsageError(f"there is no column '{abridge(name)}'; there are: {', '.join(self.names[:20])}")
         found = self._group(tuple(dict.fromkeys(names)))
         if found.level == "measured" and not found.public:
-            coarse = [(n, w) for n in found.columns if (w := self._coarse(n, self._own_use(n)))]
-            if coarse:
-                name, words = coarse[0]
+            for name in found.columns:
+                own = (Named(name),) if isinstance(self.release.schema[name].domain, Bins) else ()
+                if not (words := self._coarse(name, own)):
+                    continue
                 reason = f"{found.reason} But {words}: within these, {name} says nothing of the others."
                 return replace(found, level="carried", reason=reason, ask=_ask_columns(found.columns), coarse=True)
         return found
@@ -270,24 +269,19 @@ class SupportIndex:
 
     # --- resolution ------------------------------------------------------------------------------------
 
-    def _own_use(self, name: str) -> tuple[Node, ...]:
-        return (Named(name),) if isinstance(self.release.schema[name].domain, Bins) else ()
-
     def _coarse(self, name: str, uses: tuple[Node, ...]) -> str:
         """In words, how much coarser a public column was seen than it is used."""
         if name not in self.public:
             return ""
         key = (name, uses)
         if key not in self._known:
-            self._known[key] = coarseness(self.release.schema[name], uses, self._column(name))
+            column = self.release.tables[0].column(name) if self.release.tables.in_memory else None
+            self._known[key] = coarseness(self.release.schema[name], uses, column)
         return self._known[key]
 
     @cached_property
     def _known(self) -> dict[tuple[str, tuple[Node, ...]], str]:
         return {}
-
-    def _column(self, name: str) -> pa.ChunkedArray | None:
-        return self.release.tables[0].column(name) if self.release.tables.in_memory else None
 
     # --- the map ---------------------------------------------------------------------------------------
 

@@ -102,6 +102,7 @@ SCHEMA: Final = "http://datacite.org/schema/kernel-4"
 
 def datacite(facts: PassportFacts) -> dict[str, Any]:
     """Everything but who made and publishes it."""
+    members = [f"{facts.rows_of(name)} rows in '{name}'" for name in facts.tables if facts.owner(name) is not None]
     return {
         "schemaVersion": SCHEMA,
         "creators": [{"name": UNKNOWN}],
@@ -113,16 +114,12 @@ def datacite(facts: PassportFacts) -> dict[str, Any]:
         "dates": [{"date": facts.day, "dateType": "Created"}],
         "alternateIdentifiers": [{"alternateIdentifier": facts.card.request, "alternateIdentifierType": "request"}],
         "formats": sorted({media_type(name) for name in facts.tables}),
-        "sizes": [f"{facts.card.sets} sets of {facts.card.rows} rows", *_members(facts)],
+        "sizes": [f"{facts.card.sets} sets of {facts.card.rows} rows", *members],
         "descriptions": [
             {"description": facts.description, "descriptionType": "Abstract"},
             {"description": f"dipsmith {facts.card.version}, {facts.card.method}", "descriptionType": "Methods"},
         ],
     }
-
-
-def _members(facts: PassportFacts) -> list[str]:
-    return [f"{facts.rows_of(name)} rows in '{name}'" for name in facts.tables if facts.owner(name) is not None]
 
 
 _UNITS = {True: "Event-level", False: "User-level"}
