@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from dipsmith.counting import BatchRows, joint, tally
+from dipsmith.counting import BatchRows, memory, tally
 from dipsmith.counting.memory import joint_tables, mixed_radix
 from dipsmith.counting.tally import SparseTally, Tally, words_of
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Schema, Unit
@@ -134,7 +134,7 @@ def test_large_codes_and_large_tables() -> None:
     joint = Marginal.of(schema, ["a1", "a2"])
     big = Tally([joint])
     big.add(codes)
-    np.testing.assert_array_equal(big.counts()[0], np.bincount(joint.index(codes), minlength=joint.size))
+    np.testing.assert_array_equal(big.counts()[0], np.bincount(memory.index(codes), minlength=memory.size))
 
 
 @pytest.mark.parametrize("sizes", [(1 << 8, 1 << 8), (1, 1 << 16), (1 << 16, 1), ((1 << 8) + 1, 1 << 8)])

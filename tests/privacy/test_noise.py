@@ -13,8 +13,7 @@ import pytest
 from scipy import stats
 
 from dipsmith.errors import UsageError
-from dipsmith.privacy import draws as gaussian
-from dipsmith.privacy import laplace
+from dipsmith.privacy import draws
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, noisy_blocks
 from dipsmith.privacy.randomness import Stream
 
@@ -42,7 +41,7 @@ def close(a: Decimal, b: Decimal, tolerance: str = "1e-50") -> bool:
 @pytest.mark.parametrize("scale", ["1/50", "1", "10", "41", "1000", "10000", "1000000007/3"])
 def test_tables_imply_exactly_the_discrete_laplace(scale: str):
     b = Fraction(scale)
-    tables = laplace.laplace_tables(b)
+    tables = draws.laplace_tables(b)
     with localcontext(PRECISION):
         lead = probabilities(tables.lead.boundaries)
         digits = [probabilities(table.boundaries) for table, _ in tables.digits]
@@ -71,7 +70,7 @@ def test_tables_imply_exactly_the_discrete_laplace(scale: str):
 def test_blocks_and_acceptance_imply_exactly_the_discrete_gaussian(sigma2: str, cut: int | None):
     # Proposal times acceptance must be the same multiple of exp(-k²/2σ²) for every k.
     s = Fraction(sigma2)
-    blocks = gaussian.gaussian_blocks(s, cut)
+    blocks = draws.gaussian_blocks(s, cut)
     cut = blocks.cut
     with localcontext(PRECISION):
         lead = probabilities(blocks.lead.boundaries)
@@ -81,7 +80,7 @@ def test_blocks_and_acceptance_imply_exactly_the_discrete_gaussian(sigma2: str, 
         for k in {*range(-20, 21), *range(-reach, reach, max(1, reach // 50))}:
             negative = int(k < 0)
             y = (abs(k) - negative) >> blocks.bits
-            ratio = gaussian._ratio(cut, blocks.bits, negative, blocks.rate)
+            ratio = draws._ratio(cut, blocks.bits, negative, blocks.rate)
             if y < cut:
                 start = (y << blocks.bits) + negative
                 proposal = lead[(-1 - y if negative else y) + cut + 1] / width
@@ -114,7 +113,7 @@ def test_acceptance_turns_exactly_at_the_ratio_of_weights(sigma2: str):
         def words64(self, n: int) -> np.ndarray:
             return rest
 
-    blocks = gaussian.gaussian_blocks(Fraction(sigma2))
+    blocks = draws.gaussian_blocks(Fraction(sigma2))
     width = 1 << blocks.bits
     cases = []
     with localcontext(PRECISION):
@@ -129,7 +128,7 @@ def test_acceptance_turns_exactly_at_the_ratio_of_weights(sigma2: str):
     digits = digits.astype(np.uint64)
     rest = digits << np.uint64(16)
     first = (digits >> np.uint64(48)).astype(np.uint16)
-    accepted = gaussian._accept(Given(), blocks, block.astype(np.int16), value, first)
+    accepted = draws._accept(Given(), blocks, block.astype(np.int16), value, first)
     assert accepted.tolist() == expected.tolist()
     assert len(cases) >= 16
 
@@ -223,9 +222,9 @@ def test_wide_gaussian_frequencies(sigma2: int):
 @pytest.mark.parametrize(("scale", "cut"), [("2", 1), ("10", 5), ("100", 7)])
 def test_laplace_tail_starts_again(scale: str, cut: int):
     # The cut is set where most draws pass it. n = 1e6, χ², FPR 1e-7.
-    tables = laplace.laplace_tables(Fraction(scale), cut)
+    tables = draws.laplace_tables(Fraction(scale), cut)
     drawn = np.empty(1_000_000, np.int64)
-    laplace.fill_laplace(Stream.for_testing(cut), tables, drawn)
+    draws.fill_laplace(Stream.for_testing(cut), tables, drawn)
     assert chi_square(DiscreteLaplace(Fraction(scale)), drawn) > 1e-7
 
 
@@ -233,9 +232,9 @@ def test_laplace_tail_starts_again(scale: str, cut: int):
 @pytest.mark.parametrize(("sigma2", "cut"), [("2", 1), ("1/4", 1), ("10000", 90)])
 def test_gaussian_tail_follows_its_envelope(sigma2: str, cut: int):
     # The cut is set near σ, so that many draws take the tail. n = 2e4, χ², FPR 1e-7.
-    blocks = gaussian.gaussian_blocks(Fraction(sigma2), cut)
+    blocks = draws.gaussian_blocks(Fraction(sigma2), cut)
     drawn = np.empty(20_000, np.int64)
-    gaussian.fill_gaussian(Stream.for_testing(cut), blocks, drawn)
+    draws.fill_gaussian(Stream.for_testing(cut), blocks, drawn)
     assert np.any(np.abs(drawn) > cut << blocks.bits)
     assert chi_square(DiscreteGaussian(Fraction(sigma2)), drawn) > 1e-7
 
