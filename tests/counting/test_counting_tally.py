@@ -49,8 +49,8 @@ def test_shared_counts_are_the_separate_ones(sizes: list[int], data: st.DataObje
     codes = codes_of(schema, 200)
     cells = [Marginal.of(schema, names) for names in subsets]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joint, "JOINT", most)
-        patch.setattr(joint, "SUMMED", summed)
+        patch.setattr(memory, "JOINT", most)
+        patch.setattr(memory, "SUMMED", summed)
         patch.setattr(tally, "CHUNK", 64)
         both = Tally(cells)
         both.add(codes)
@@ -134,7 +134,7 @@ def test_large_codes_and_large_tables() -> None:
     joint = Marginal.of(schema, ["a1", "a2"])
     big = Tally([joint])
     big.add(codes)
-    np.testing.assert_array_equal(big.counts()[0], np.bincount(memory.index(codes), minlength=memory.size))
+    np.testing.assert_array_equal(big.counts()[0], np.bincount(joint.index(codes), minlength=joint.size))
 
 
 @pytest.mark.parametrize("sizes", [(1 << 8, 1 << 8), (1, 1 << 16), (1 << 16, 1), ((1 << 8) + 1, 1 << 8)])
