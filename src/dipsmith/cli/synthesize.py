@@ -81,7 +81,7 @@ def synthesize(
     require_absent(out)
     confidential = source(data, table=table, encoding=encoding, delimiter=delimiter)
     people = None if members is None else source(members, table=members_table, encoding=encoding, delimiter=delimiter)
-    # Before a row of them is read: a message about a public file may tell what is in it.
+    # Checked before any of their rows is read: a message about a public file may quote it.
     beside = [PublicInput(f, fingerprints(source(f)), public_epsilon is not None) for f in (public, factors) if f]
     require_public(beside, [confidential, people], Ledger(ledger))
     with warnings_as_notes(UnlistedValues):

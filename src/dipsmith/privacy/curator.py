@@ -122,7 +122,7 @@ class Curator:
 
     @property
     def rows(self) -> int | None:
-        """The public number of rows (the true one, whatever was given), else the given one, else None."""
+        """The true number of rows where it is public, else the number that the steward stated, else None."""
         fixed = self.relation == self.schema.neighbours == "replace" and self.max_rows == 1
         with self._witness.answering(self, "rows"):
             number = self._rows.total() if fixed or self.relation == "label" else self._given_rows
@@ -149,7 +149,7 @@ class Curator:
             return self._witness.shown(self, "public rows", np.bincount(kinds, minlength=size))
 
     def public(self, what: str, cost: Budget | None = None) -> None:
-        """Note a public table used beside the private one; charge what it cost, a ρ that is Gaussian, if made from it."""
+        """Record that a public table is used; if it was made from the private rows, charge what it cost (a Gaussian ρ)."""
         if cost is not None:
             self._purse.take(cost)
         self._journal.record(Supplied(block=self.block, what=what, budget=cost))
@@ -225,7 +225,7 @@ class Curator:
         return candidates[winner]
 
     def ask(self, question: ValueQuestion, budget: Budget) -> Measurement:
-        """Count what a question counts of the values of all rows, such as the votes of a poll, with exact noise.
+        """Answer a question about the values of all rows, such as the votes of a poll, with exact noise.
 
         Privacy
         -------
@@ -244,7 +244,8 @@ class Curator:
 
         Privacy
         -------
-        The budget, but with probability δ, by which the question sets its threshold (``docs/proofs/learn.md``).
+        Satisfies the budget except with probability δ, from which the question derives its threshold
+        (``docs/proofs/learn.md``).
         """
         law, event = question.priced(self.relation, self.max_rows, budget, self.block)
         self._purse.take(budget)
@@ -274,8 +275,9 @@ class Curator:
         the best outcome is (2 + η)·ε₀-DP (``docs/proofs/private-selection.md``). One event is recorded, before the first run.
 
         `run` returns an outcome with its score, a function of the answers alone. For the record: among how many `candidates`
-        a run draws, and by which `score` runs are compared. The call returns no sooner than the share `conceal` of all
-        numbers of runs would have taken, since its end is written down with the time.
+        a run draws, and by which `score` runs are compared. The ledger notes when
+        a run ends, which would tell how many trials there were: the call waits until the share `conceal` of all possible
+        numbers of trials would have ended.
         """
         each = law.each(budget if self.pure else self.budget)
         self._purse.take(budget)
@@ -303,7 +305,7 @@ class Curator:
         return self._paid_child(self._rows, budget, path_inside(self.block, name))
 
     def with_public_columns(self, budget: Budget, name: str, added: Sequence[Attribute], columns: Codings) -> Curator:
-        """A child that sees more public columns, functions of the public ones (`label` only): codes of rows, in their order."""
+        """A child that sees more public columns, computed from the public ones (`label` only); `columns` has their codes."""
         require_public(self.schema, self.relation, (), "with_public_columns")
         schema = replace(self.schema, attributes=(*self.schema.attributes, *(a.with_role("public") for a in added)))
         with self._witness.answering(self, "public rows"):
@@ -311,7 +313,7 @@ class Curator:
         return self._paid_child(wider, budget, path_inside(self.block, name))
 
     def with_panel_steps(self, budget: Budget) -> Curator:
-        """A child that sees steps of a panel, of steps the entries, or lines of households (``docs/proofs/panel.md``)."""
+        """A child that sees the steps of a panel (of steps: the entries; of households: their lines), ``docs/proofs/panel.md``."""
         return self._paid_child(self._rows.steps(), budget, self.block)
 
     def with_fewer_steps(self, budget: Budget, most: int) -> Curator:

@@ -102,14 +102,14 @@ def synthesize(
         How many synthetic sets; with more than one, "split" sanitises m times with budget/m each,
         "draw" draws m times from one model.
     rows
-        How many rows to make; it changes nothing else. Default: as many as the table has, as far as that is public, stated
-        or counted with noise.
+        How many rows to make; it changes nothing else. Default: as many as the table has, if that is public or stated, else
+        as many as noisy counts say.
     known_rows
         Under add-remove: how many rows the table has, where that is publicly known (default: `rows` of the schema). It then
         costs nothing, and counts are made to add up to it. If noisy counts contradict it, a warning and the card say so.
     onto
-        Under `label`: another, public file to label instead. It has every public column (and the unit's, where it is
-        public which rows belong together) and keeps its order, unless its rows are the private table's own.
+        Under `label`: another, public file to label instead. It must have every public column, and the unit's column where
+        links are public. Its rows keep their order, unless they are the private table's own.
     members
         Where rows are households: the table of their members, by which the schema's `members` are read.
     analyses
@@ -201,7 +201,7 @@ def synthesize(
             except AlreadyReleased as earlier:
                 return released_before(earlier)
             unsettled.enter_context(reservation)
-            # Taken before a row is read: later, what others reserve meanwhile would show how long reading takes.
+            # Looked up before a row is read: what others reserve meanwhile would tell how long reading takes.
             account = book.show(schema.name)
             reservation.read()
         # The card states when the budget was reserved, not when the run ended: how long a run takes depends on the rows.

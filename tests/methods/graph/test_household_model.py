@@ -83,6 +83,7 @@ def test_with_hardly_any_noise_members_go_together_as_measured(exact):
             assert np.abs(was - now).sum() / 2 < most, name
 
 
+@pytest.mark.slow
 def test_keys_fit_caps_are_exact_and_rules_hold(exact):
     made = exact.sample(3_000, seed=2)
     members, schema = made.members, small()
@@ -99,6 +100,7 @@ def test_keys_fit_caps_are_exact_and_rules_hold(exact):
     assert (order[1:][same] >= order[:-1][same]).all()  # heads first
 
 
+@pytest.mark.slow
 def test_a_seed_draws_the_same_and_a_model_is_read_back(exact):
     facts, arrays = exact.state()
     again = HouseholdModel.from_state(exact.schema, json.loads(json.dumps(facts)), arrays)

@@ -61,12 +61,12 @@ class Forest:
     predictors
         What trees may ask; by default every public attribute (`label`) or every attribute before.
     trees
-        Trees per ensemble. The budget is divided among them, so that one is usually best.
+        Trees per ensemble. They share the budget, so that one tree is usually best.
     n_b
         A branch is split while its public (or noisy, or guessed) number of rows is at least this; by default
         a multiple of the noise on a leaf's counts.
     n_leaf
-        A split that would make a branch with fewer rows than this, but more than none, is not made.
+        A split is not made if one of its branches would have fewer rows than this; empty branches do not count.
     weights
         "auto": attributes that tell most about the targets come first (a share of the budget finds
         out); a mapping from attributes to weights, 1 where it says nothing and 0 for never; None: all alike.

@@ -151,7 +151,7 @@ class MST:
         return split_stages(budget, self.one_way, self.choice, share, self._count_joins(schema) > 0)
 
     def _count_joins(self, schema: Schema) -> int:
-        """How many pairs the tree has at most: parts that planned tables leave, less connected ones."""
+        """The most pairs that the tree can have: each joins two of the parts that planned tables leave."""
         parts, joins = self._linked(schema), 0
         for pair in self.candidates(schema):
             if parts.apart(pair):
@@ -191,7 +191,7 @@ class MST:
         for share in for_choice.split(joins):
             room = self.max_cells - cells
             joining = [p for p in candidates if parts.apart(p) and schema.size(p) <= room]
-            if links:  # beside what a public table ties together pairs are no tree, and the model may grow by more
+            if links:  # with these the pairs form no tree, and the model may grow by more than the pair's cells
                 needed = cell_counter(sizes, [*carried, *tree])
                 joining = [p for p in joining if needed(p) <= self.max_cells]
             if not joining:
@@ -224,13 +224,13 @@ class MST:
         ]
 
     def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
-        """The columns, what a tree's pairs say of them at least, and every pair as if it were chosen."""
+        """The noise on every column, at worst, and on every pair, were it chosen."""
         for_tree = self._budgets(schema, split_prior(self.name, self.prior, schema, budget).rest)[2]
         if for_tree is None:
             return graph_outlook(schema, steps, {})
         noise = self._noise_if_chosen(schema, for_tree[1])
         found = graph_outlook(schema, steps, noise)
-        # A spanning tree measures a pair of every column: count on the least telling one.
+        # A spanning tree measures at least one pair of every column: assume the noisiest.
         more = []
         for name in schema.names:
             sums = [v * schema.size(pair) / schema[name].size for pair, v in noise.items() if name in pair]
