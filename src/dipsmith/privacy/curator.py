@@ -244,8 +244,7 @@ class Curator:
 
         Privacy
         -------
-        Satisfies the budget except with probability δ, from which the question derives its threshold
-        (``docs/proofs/learn.md``).
+        The budget holds except with probability δ, which sets the question's threshold (``docs/proofs/learn.md``).
         """
         law, event = question.priced(self.relation, self.max_rows, budget, self.block)
         self._purse.take(budget)
@@ -275,9 +274,8 @@ class Curator:
         the best outcome is (2 + η)·ε₀-DP (``docs/proofs/private-selection.md``). One event is recorded, before the first run.
 
         `run` returns an outcome with its score, a function of the answers alone. For the record: among how many `candidates`
-        a run draws, and by which `score` runs are compared. The ledger notes when
-        a run ends, which would tell how many trials there were: the call waits until the share `conceal` of all possible
-        numbers of trials would have ended.
+        a run draws, and by which `score` runs are compared. When it ends is written down, which would tell how many runs there
+        were: it waits until the share `conceal` of all possible numbers of runs would have ended.
         """
         each = law.each(budget if self.pure else self.budget)
         self._purse.take(budget)
