@@ -156,7 +156,7 @@ class Agenda:
         alike = {one.table.public_key: one for one in self.purchases}
         made = {a: codes for one in alike.values() for a, codes in one.columns().items()}
         columns = {a.name: codes.astype(code_dtype(a.size))[place] for a, codes in made.items()}
-        child = curator.widened(budget, "analyses", list(made), columns)
+        child = curator.with_public_columns(budget, "analyses", list(made), columns)
         questions = [one.question(child.schema, i) for i, one in enumerate(self.purchases)]
         answers = child.add_up(questions, self.split(budget).budgets)
         found: dict[str, NoisySums] = {}

@@ -323,9 +323,6 @@ class Curator:
         """A child that sees larger places, a public function of each row's own: sensitivities are those of rows."""
         return self._paid_child(self._rows.coarsened(level), budget, self.block)
 
-    # As methods written for version 0.2 call them.
-    widened, steps, thinned, coarsened = with_public_columns, with_panel_steps, with_fewer_steps, with_larger_places
-
     def partition(self, attribute: str, budget: Budget) -> list[Curator]:
         """One child per code of `attribute`, each seeing only that block; together they cost `budget`.
 

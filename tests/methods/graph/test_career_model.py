@@ -209,6 +209,6 @@ def test_how_many_rows_break_a_rule_is_not_told_for_free(held):
         if held:
             rows = HeldRows(Encoder(schema).encode(table)[0])
         curator = Curator(rows, PureDP(1), stream=Stream.of(1), journal=Rehearsal())
-        return curator.rows, curator.steps(PureDP(1)).rows
+        return curator.rows, curator.with_panel_steps(PureDP(1)).rows
 
     assert told(1) == told(8) == (9, 9)

@@ -149,7 +149,7 @@ def test_persons_do_not_tell_how_many_households_there_are():
     def numbers(relation, unit, given=None):
         rows = rows_of(small(relation, unit), 30)
         curator = Curator(rows, PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal(), given_rows=given)
-        return curator.rows, curator.steps(PureDP(1)).rows
+        return curator.rows, curator.with_panel_steps(PureDP(1)).rows
 
     assert numbers("add-remove", "person") == (None, None)
     assert numbers("add-remove", "person", 99) == (99, 99)

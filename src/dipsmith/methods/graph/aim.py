@@ -158,7 +158,7 @@ class AIM:
             return self._fit_places(curator)
         if schema.unit.order is None and schema.members is None:
             return self._fit_rows(curator)
-        derived, of_steps = curator.steps(curator.budget), self._of_steps(schema)
+        derived, of_steps = curator.with_panel_steps(curator.budget), self._of_steps(schema)
         if schema.members is not None:
             return HouseholdModel(schema, of_steps._fit_rows(derived))
         for_entries, for_flows, for_steps, for_growth = careers.split_career(schema, curator.budget)
@@ -195,7 +195,7 @@ class AIM:
         total = max(1.0, float(estimates.table(())[0]))
         level = area_level(schema, total, self._round_noise(schema, for_areas))
         known = area_evidence(estimates, level, self.max_cells)
-        areas = self._of_areas(schema)._fit_rows(curator.coarsened(for_areas, level), known, total)
+        areas = self._of_areas(schema)._fit_rows(curator.with_larger_places(for_areas, level), known, total)
         return fill_places(estimates, areas, level)
 
     def _round_noise(self, schema: Schema, budget: Budget) -> float:
