@@ -162,11 +162,11 @@ class AIM:
         if schema.members is not None:
             return HouseholdModel(schema, of_steps._fit_rows(derived))
         for_entries, for_flows, for_steps, for_growth = careers.split_career(schema, curator.budget)
-        entries = self._of_entries(schema)._fit_rows(derived.steps(for_entries))
+        entries = self._of_entries(schema)._fit_rows(derived.with_panel_steps(for_entries))
         flows = careers.measure_flows(derived.nested(for_flows), schema)
         growth = careers.measure_growth(derived, schema, for_growth)
         some, told = careers.most_steps(schema, curator.budget), careers.told_columns(schema, self.max_cells)
-        steps = of_steps._fit_rows(derived.thinned(for_steps, some), told=told)
+        steps = of_steps._fit_rows(derived.with_fewer_steps(for_steps, some), told=told)
         return careers.CareerModel(schema, steps, entries, flows).growing(growth)
 
     def _of_entries(self, schema: Schema) -> Self:
