@@ -53,7 +53,10 @@ class PostgresGrouping:
         wanted = {name for names in sets for name in names} | needed
         units = [] if schema.unit.column is None else self._units()
         names = [n for n in schema.names if n in wanted or units]
-        columns = {schema.names.index(name): self._column(name) for name in names}
+        columns = {
+            schema.names.index(n): encode_in_sql(schema[n], f"t.{quote(n)}", self._kind(n), self.source.literal)
+            for n in names
+        }
         read = [f"{c.read} AS r{i}" for i, c in columns.items()] + [f"{x} AS {u}" for u, x in units]
         rows = f"SELECT {', '.join(read) or '1 AS one'} FROM {self.source.table} AS t"
         early = [f"{c.early(f'r{i}')} AS r{i}" for i, c in columns.items()] + [u for u, _ in units]
@@ -71,9 +74,6 @@ class PostgresGrouping:
             rows = self._truncated(rows, [u for u, _ in units])
         rows = f"SELECT * FROM ({rows}) AS held" + (f" WHERE {' AND '.join(where)}" if where else "")
         return _sum_groups(_group_first(rows, [[self._code(n) for n in s] for s in sets]), [], keys)
-
-    def _column(self, name: str) -> CodedSql:
-        return encode_in_sql(self.schema[name], f"t.{quote(name)}", self._kind(name), self.source.literal)
 
     def _code(self, name: str) -> str:
         return f"c{self.schema.names.index(name)}"

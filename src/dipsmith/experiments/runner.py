@@ -70,7 +70,8 @@ def run(laboratory: Laboratory, text: str, jobs: int | None = None, progress: Pr
                 progress(Standing(len(done), len(before), len(laboratory.runs), failed, seconds))
 
         tell()
-        for outcome in _outcomes(laboratory, left, min(jobs or _cores(), len(left))):
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        for outcome in _outcomes(laboratory, left, min(jobs or cores, len(left))):
             add(outcome)
             done[outcome.id] = outcome
             tell()
@@ -196,10 +197,6 @@ def _work(pipe: Connection, laboratory: Laboratory) -> None:
             number = json.loads(pipe.recv_bytes())
             outcome = laboratory.run(laboratory.runs[number])
             pipe.send_bytes(json.dumps(outcome.to_dict()).encode())
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _seconds_left(runs: list[StudyRun], done: Mapping[str, Outcome], before: set[str], started: float) -> float:

@@ -165,6 +165,7 @@ def plan(
     own = tuple(method.plan(schema, share, facts))
     outlook, steps = outlook_of(method, schema, share, own, facts), (*totals, *own)
     crowded = schema.neighbours != "label"  # there few tables of labels are asked, for which ε needs no δ
+    divided = schema.unit.per is not None and getattr(method, "strata", None) == schema.unit.per  # by the unit's period
     return Plan(
         dataset=schema.name,
         method=method.name,
@@ -184,7 +185,7 @@ def plan(
         smears=bin_warnings(schema),
         path_shares=outlook.path_shares,
         life=_life(schema, budget),
-        person_total=PersonTotal.of(schema, budget, budget.units if _is_apart(schema, method) else 0),
+        person_total=PersonTotal.of(schema, budget, budget.units if divided else 0),
         delta=offer_delta(
             budget, own, lambda b: method.plan(schema, split_budget(_each(b, sets, each), tables)[1], facts)
         )
@@ -236,11 +237,6 @@ def budget_for_width(
         return strain_of_marginals(errors, width, level)
 
     return solve(strain, currency)
-
-
-def _is_apart(schema: Schema, method: Method) -> bool:
-    """Whether rows are divided by the unit's period before anything is asked."""
-    return schema.unit.per is not None and getattr(method, "strata", None) == schema.unit.per
 
 
 def _each(budget: Budget, sets: int, each: str | None) -> Budget:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -128,14 +127,10 @@ class MappedRows:
     nodes: Mapping[str, Node]
     factors: Factors | None = field(default=None)
 
-    @cached_property
-    def _own(self) -> tuple[str, ...]:
-        return tuple(n for n in self.rows.columns if n not in self.nodes)
-
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the map, then the others of the file."""
-        return (*self.nodes, *self._own)
+        return (*self.nodes, *(n for n in self.rows.columns if n not in self.nodes))
 
     def check(self, required: Sequence[str]) -> None:
         """Check what the required columns are made of."""

@@ -143,7 +143,7 @@ class Steps:
             layers = Layers.uniform(curator.schema, stages.layers)
         elif self.groups == 2:
             layers = self._two_groups(curator, stages, stages.for_choice)
-        elif self._one_order(curator.max_rows):
+        elif curator.max_rows > 1 or (self.layers == "auto" if self.same_order is None else self.same_order):
             layers = self._common_order(curator, stages, stages.for_choice)
         else:
             layers = self._own_orders(curator.nested(stages.for_choice, "order"), stages)
@@ -242,9 +242,6 @@ class Steps:
         return level_budgets(facts.budget, facts.rows, weights, self.layer_weights)
 
     # --- private choices --------------------------------------------------------------------------
-
-    def _one_order(self, max_rows: int) -> bool:
-        return max_rows > 1 or (self.layers == "auto" if self.same_order is None else self.same_order)
 
     def _score(
         self, facts: Readable, schema: Schema, candidates: Sequence[Names], nodes: int, within: Names = ()
