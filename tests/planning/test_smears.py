@@ -51,3 +51,15 @@ def test_check_prints_invented_rows(tmp_path):
     assert done.exit_code == 0, done.output
     assert "5 invented rows" in done.output
     assert done.output.count("True") + done.output.count("False") == 5
+
+
+def test_a_wide_table_is_shown_one_column_a_line(tmp_path):
+    fields = [{"name": f"column_{i}", "type": "string", "enum": ["a" * 30, "b"], "other": "b"} for i in range(50)]
+    ds.Schema.from_dict({"name": "wide", "unit": "row", "neighbours": "replace", "fields": fields}).write(
+        tmp_path / "w.yaml"
+    )
+    done = CliRunner().invoke(app, ["schema", "check", str(tmp_path / "w.yaml")])
+    assert done.exit_code == 0, done.output
+    assert "50 columns, about 10^15 cells" in done.output
+    assert max(map(len, done.output.splitlines())) <= 120
+    assert sum(line.startswith("column_49") for line in done.output.splitlines()) == 2

@@ -24,10 +24,12 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 from test_studio_browser import fresh, open_step, serious
 from test_studio_jobs import pid_of
+from test_studio_kinds import put_panel
 from test_studio_questions import FIRST, SECOND, put
 
 from conftest import CHROMIUM, PEOPLE, serve, settle, write_people
-from dipsmith.examples import personnel
+from dipsmith.examples import households, personnel
+from dipsmith.schema.markup import render
 from dipsmith.studio.choices import supported
 from dipsmith.studio.jobs import STARTING, write_state
 from dipsmith.studio.workspace import HIDDEN
@@ -143,6 +145,25 @@ def prepare(running, every: bool) -> dict:
         ",".join(f"column_{i:02d}" for i in range(60)) + "\n" + ",".join(["1"] * 60) + "\n"
     )
     facts["wide"] = running.ask("POST", "/api/projects", {"data": "wide.csv"})["project"]
+    facts |= linked(running)
+    return facts
+
+
+def linked(running) -> dict:
+    """Tables whose rows belong together: careers, and households with their members; released and compared."""
+    facts = {"panel": running.project("panel.parquet", put_panel(running.folder), "4")}
+    households.write(running.folder, 800, seed=7)
+    described = households.schema().to_dict()
+    people = {**described.pop("members"), "unit": "row", "neighbours": "add-remove"}
+    running.project("persons.parquet", render(people), None)
+    text = (running.folder / "households.yaml").read_text()
+    facts["homes"] = running.project("households.parquet", text, "4")
+    for project, rows in ((facts["panel"], None), (facts["homes"], 800)):
+        running.choose(project, method="aim", amount="2", rows=rows)
+        job = running.start(project, uuid.uuid4().hex)
+        running.wait(project, job, "finished")
+        asked = {"releases": [job], "analyses": "", "by": "", "reference": "", "classifiers": ["logistic"]}
+        compare(running, project, asked)
     return facts
 
 
@@ -227,6 +248,17 @@ def list_states(running, facts: dict) -> list[State]:
         State("questions", f"{q}/questions", lambda page: page.wait_for_timeout(1500)),
         State("questions-none", f"/p/{facts['new']}/questions"),
         State("answer", f"{q}/questions/{facts['answer']}"),
+        *(
+            State(f"{name}-{step}", f"/p/{facts[name]}/{step}", act)
+            for name in ("panel", "homes")
+            for step, act in (
+                ("schema", lambda page: page.wait_for_timeout(800)),
+                ("plan", planned),
+                ("run", lambda page: page.wait_for_selector("#job-list .job")),
+                ("release", reported),
+                ("compare", lambda page: page.wait_for_selector("#shown table, #shown svg")),
+            )
+        ),
         State("nowhere", "/p/nobody/plan"),
         State("no-address", "/nowhere"),
         *(State(f"file-{f.stem}", f.as_uri()) for f in sorted(here.glob("*.html"))),

@@ -231,6 +231,52 @@ def test_a_method_that_leaves_pairs_out_does_not_look_best(shared, visit):
     page.wait_for_selector("#apart", state="detached")
 
 
+def test_the_run_page_says_what_is_true_in_every_state(studio, people, visit, tmp_path):
+    """Whoever opens the page while a run is not done reads of it first, and what Cancel does."""
+    people(tmp_path)
+    running = studio("--grace", "60")
+    project = running.project()
+    running.choose(project, amount="0.5")
+    page = visit()
+    fresh(running, page)
+    page.goto(f"{running.origin}/p/{project}/run")
+    assert page.inner_text("h1") == "Spend it?"
+    assert "For 60 seconds, and while the file is checked, it can be cancelled" in page.inner_text("#go")
+    running.start(project, uuid.uuid4().hex)
+    page.reload()
+    page.wait_for_selector("h1:has-text('It begins')")
+    page.wait_for_selector(".job[data-status=waiting]:has-text('can be cancelled')")
+    page.wait_for_selector("h2:has-text('The next one')")
+    page.click("text=Cancel, give the budget back")
+    page.wait_for_selector(".job[data-status=cancelled]:has-text('everything was given back')")
+    page.wait_for_selector("h1:has-text('It was cancelled')")
+    page.reload()
+    page.wait_for_selector("h1:has-text('Spend it?')")
+
+
+def test_a_choice_beyond_the_grant_leads_nowhere(shared, visit):
+    """Nobody is sent on to a run that the ledger will refuse; tables of forecasts are reached by keyboard."""
+    project = shared.project()
+    shared.choose(project, method="mst", amount="0.5")
+    page = visit(400, 800)
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{project}/plan")
+    page.wait_for_selector("#above a:visible")
+    page.fill("#amount", "20")
+    page.wait_for_selector("#sentence.error:has-text('the ledger will refuse it')")
+    assert page.is_hidden("#above")
+    assert page.is_hidden("#onward")
+    page.fill("#amount", "much")
+    page.wait_for_selector("#unplanned:has-text('has to be mended first')")
+    page.fill("#amount", "0.5")
+    page.wait_for_selector("#above a:visible")
+    assert page.is_hidden("#unplanned")
+    page.click("#step-analyses > summary")
+    page.fill("#analyses", "grade ~ sex")
+    page.wait_for_selector("#forecasts td")
+    assert serious(page) == []
+
+
 COVERED = """() => {
   const says = document.getElementById('says').getBoundingClientRect();
   const hidden = (e) => { const at = e.getBoundingClientRect(); return at.bottom > says.top + 1 && at.top < says.bottom - 1 && at.right > says.left && at.left < says.right; };

@@ -59,6 +59,21 @@ def test_types_are_taken_from_arrow():
     assert [a.type for a in schema] == ["string", "integer", "integer"]
 
 
+def test_a_wide_range_is_cut_finer_where_its_rows_are_and_others_count_as_the_most_frequent():
+    """Steps of 1, 2, 5 alone would put nearly all losses into two bins, and draw their mean a quarter too high."""
+    draw = np.random.default_rng(7)
+    losses = np.where(draw.random(4000) < 0.9, 0, draw.normal(1900, 350, 4000).round().astype(int).clip(155, 4608))
+    table = pa.table({"loss": losses, "code": draw.choice(["08", "09", "10"], 4000, p=[0.2, 0.6, 0.2])})
+    text = ds.draft_schema(table, private_rows=True)
+    edges = filled(text)["loss"].domain.edges
+    assert {0.0, 1.0, 1000.0, 2000.0, 5000.0} < set(edges)
+    shares = np.histogram(losses[losses > 0], edges)[0] / (losses > 0).sum()
+    assert shares.max() < 0.25
+    assert len(edges) < 20
+    assert "other: '09'" in text, "the most frequent value, and quoted: other readers take 09 for a number"
+    assert "- '08'" in text or "['08'" in text
+
+
 @pytest.mark.parametrize("days", [["2020-01-05", "2021-03-02T10:00"], ["2021-03-02T10:00", "2020-01-05"]])
 def test_dates_among_datetimes_are_datetimes(days):
     schema = filled(ds.draft_schema(pd.DataFrame({"day": pd.Series(days, dtype=object)}), private_rows=True))

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from dipsmith.schema.schema import Neighbours, Unit
     from dipsmith.sources import Source
 
+ACROSS, CELL = 120, 16
+"""Characters of a line, and of a value where rows stand side by side."""
+MANY = 10**12
+"""Cells beyond which their number is told by its power of ten."""
+
 app = typer.Typer(no_args_is_help=True, help="Draft a schema from a file's header, and check one.")
 
 
@@ -204,11 +209,15 @@ def learn(
     answer(json, facts, str(found), next_step)
 
 
-def _as_csv(rows: Any) -> str:
-    """A few rows as lines of values."""
-    lines = [", ".join(rows.column_names)]
-    lines += [", ".join("" if value is None else str(value) for value in row.values()) for row in rows.to_pylist()]
-    return "\n".join(lines)
+def _show_rows(rows: Any) -> None:
+    """A few rows as lines of values; one line for each column where a row does not fit on one."""
+    values = [["" if value is None else str(value) for value in row.values()] for row in rows.to_pylist()]
+    lines = [", ".join(row) for row in (rows.column_names, *values)]
+    if max(map(len, lines)) <= ACROSS:
+        say("\n".join(lines))
+        return
+    across = [[v if len(v) <= CELL else f"{v[: CELL - 1]}…" for v in row] for row in values]
+    table("", ("", *(f"row {i + 1}" for i in range(len(values)))), [*zip(rows.column_names, *across, strict=True)])
 
 
 def _relation(text: str) -> Neighbours:
@@ -330,15 +339,16 @@ def check(
         emit(facts)
         return
     columns, rules = len(declared.attributes), len(declared.rules)
-    say(f"{declared.name}: {columns} columns, {declared.size():,} cells, {rules} rules")
+    cells = f"{declared.size():,}" if declared.size() < MANY else f"about 10^{len(str(declared.size())) - 1}"
+    say(f"{declared.name}: {columns} columns, {cells} cells, {rules} rules")
     say(f"neighbours {declared.neighbours}, unit {declared.unit}, domains {declared.provenance}")
     lines = [(a.name, a.type, a.role, f"{a.size:,}", describe(a)) for one in declared.tables for a in one]
     table("Columns", ("name", "type", "role", "levels", "values"), lines, right=(3,))
     say("What a release will look like (5 invented rows, from the schema alone):")
-    say(_as_csv(invented))
+    _show_rows(invented)
     if declared.members is not None:
         say(f"and {declared.members.schema.name}, beside the key '{declared.unit.column}' of both:")
-        say(_as_csv(invent_rows(declared.members.schema)))
+        _show_rows(invent_rows(declared.members.schema))
     if "CONFIDENTIAL" in facts:
         counts = [(what, f"{rows:,}") for what, rows in facts["CONFIDENTIAL"].items()]
         table("CONFIDENTIAL — exact counts, not for release", ("what", "rows"), counts, right=(1,))

@@ -16,7 +16,7 @@ from dipsmith.arrays import Floats
 from dipsmith.report.canvas import COLOURS, DASH, INK, PAPER, RULE, SOFT, few_labels, shorten, shorten_all
 from dipsmith.report.drawing import panels
 
-ENDS = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
+ENDS = (0.02, 0.05, 0.1, 0.15, 0.25, 0.4, 0.5, 0.75, 1.0)
 """Where scales end."""
 MOST_ROWS = 8
 """Levels of a list that have a bar of their own; the others share one."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import ceil, floor, log10
 
 import numpy as np
@@ -154,8 +155,11 @@ def cut_by_magnitude(scale: Scale, cells: CellCounts, spikes: Sequence[tuple[flo
         edges = sorted({e for e in edges if not value < e < value + step} | {value, value + step})
     low, high = edges[0], edges[-1]
     apart = f"; {', '.join(str(as_plain(scale, v)) for v in points)} apart, a value of many rows" if points else ""
+    finer = "" if cells.doubt else ", finer where many rows are"
     keys = _bounds(scale, low, high) | {"bins": {"edges": _edges(scale, edges), "law": "log"}}
-    return Cut(keys, f"a wide range: steps of 1, 2, 5, 10, …, values drawn evenly in the logarithm within a bin{apart}")
+    return Cut(
+        keys, f"a wide range: steps of 1, 2, 5, 10, …{finer}, values drawn evenly in the logarithm within a bin{apart}"
+    )
 
 
 def nice_step(span: float, cells: int) -> float:
@@ -193,6 +197,40 @@ def _edges(scale: Scale, edges: Sequence[float]) -> list[object]:
 
 def _list_values(scale: Scale, edges: Floats, at: Sequence[int]) -> str:
     return ", ".join(str(as_plain(scale, float(edges[i]))) for i in at)
+
+
+PARTS = {1: (1.2, 1.4, 1.6, 1.8), 2: (2.2, 2.5, 3.0, 3.5, 4.0, 4.5), 5: (6.0, 7.0, 8.0, 9.0)}
+"""Where the steps from 1 to 2, from 2 to 5 and from 5 to 10 may be divided."""
+FULL = 10
+"""A bin of a wide range is divided where it holds more than one in so many rows."""
+
+
+def finer_edges(edges: Sequence[float], *, whole: bool) -> tuple[float, ...]:
+    """The edges of cells by magnitude, and those in between.
+
+    >>> finer_edges([0, 1, 2, 5, 10], whole=True)
+    (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
+    """
+    found = {float(e) for e in edges}
+    for low, high in pairwise(edges):
+        if low * high <= 0:
+            continue
+        near, sign = min(abs(low), abs(high)), 1 if low > 0 else -1
+        power = 10.0 ** floor(log10(near) + 1e-9)
+        cuts = (float(f"{sign * part * power:.12g}") for part in PARTS[round(near / power)])
+        found |= {cut for cut in cuts if low < cut < high and (not whole or cut.is_integer())}
+    return tuple(sorted(found))
+
+
+def divide_full(coarse: CellCounts, fine: CellCounts) -> CellCounts:
+    """The cells of `coarse`, those with many of its rows divided at edges of `fine`."""
+    starts, held, kept = [0], 0.0, {*coarse.edges.tolist()}
+    for i, edge in enumerate(fine.edges[1:-1].tolist(), 1):
+        held += float(fine.counts[i - 1])
+        if edge in kept or held >= float(coarse.counts.sum()) / FULL:
+            starts.append(i)
+            held = 0.0
+    return CellCounts(fine.edges[[*starts, -1]], np.add.reduceat(fine.counts, starts))
 
 
 WIDE = 1000.0

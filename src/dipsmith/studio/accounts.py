@@ -95,7 +95,7 @@ def burn_down(statement: Statement, found: Sequence[DatedEntry]) -> str:
     sign, now = symbol(statement.currency), decimal_text(drawn[-1].left)
     ticks = "".join(
         f'<line class="grid" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<text x="{LEFT - 6:g}" y="{y + 4:.1f}" text-anchor="end">{decimal_text(int(most * share))[:6]}</text>'
+        f'<text x="{LEFT - 12:g}" y="{y + 4:.1f}" text-anchor="end">{decimal_text(int(most * share))[:6]}</text>'
         for share in (0.0, 0.5, 1.0)
         for y in (TOP + (base - TOP) * (1 - share),)
     )

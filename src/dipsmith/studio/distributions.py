@@ -118,7 +118,8 @@ def verdict(found: Findings, name: str = "") -> list[str]:
         rest = f"; and {len(off) - MOST_NAMED} more" if len(off) > MOST_NAMED else ""
         columns = f"{len(off)} of {len(made)} columns are farther off than chance: {named}{rest}."
     else:
-        columns = f"All {len(made)} synthesised columns are about as close as two samples are."
+        all_of_them = "Both" if len(made) == 2 else f"All {len(made)}"
+        columns = f"{all_of_them} synthesised columns are about as close as two samples are."
     return [told, before + columns]
 
 

@@ -21,23 +21,23 @@ MOST_ROWS = 60
 
 
 def percent(share: float) -> str:
-    """A share in per cent, three digits.
+    """A share in per cent, with as many decimals as the others of its column.
 
-    >>> percent(0.12345), percent(0.00012), percent(0.0)
-    ('12.3', '0.012', '0')
+    >>> percent(0.12345), percent(0.00012), percent(0.00002), percent(0.0)
+    ('12.35', '0.01', '< 0.01', '0')
     """
     value = 100 * float(share)
-    return f"{value:.3g}" if value else "0"
+    return f"{value:.2f}" if value >= 0.005 else "< 0.01" if value else "0"
 
 
 def points(difference: float) -> str:
     """A difference of shares in percentage points, with its sign.
 
     >>> points(0.0123), points(-0.2), points(0.0)
-    ('+1.23', '−20', '0')
+    ('+1.23', '−20.00', '0')
     """
-    value = f"{100 * float(difference):+.3g}".replace("-", "−")
-    return "0" if value in ("+0", "−0") else value
+    value = f"{100 * float(difference):+.2f}".replace("-", "−")
+    return "0" if value in ("+0.00", "−0.00") else value
 
 
 def picture(drawn: Overlay, names: Sequence[str]) -> str:

@@ -128,16 +128,18 @@ def _text_fields(rows: Source, found: Sequence[FoundType]) -> dict[str, DraftFie
     fields: dict[str, DraftField] = {}
     if not found:
         return fields
-    levels: dict[str, set[str]] = {t.column: set() for t in found}
-    for name, values, _ in count_values(rows.batches, [*levels]):
+    levels: dict[str, dict[str, int]] = {t.column: {} for t in found}
+    for name, values, counts in count_values(rows.batches, [*levels]):
         if len(levels[name]) <= MOST_LEVELS:
-            levels[name] |= {v.decode("utf-8", "replace") for v in values.slice(0, MOST_LEVELS + 1).to_pylist()}
+            known = (v.decode("utf-8", "replace") for v in values.slice(0, MOST_LEVELS + 1).to_pylist())
+            levels[name] |= dict(zip(known, counts.tolist(), strict=False))
     for one in found:
         listed = sorted(levels[one.column])
         if not 0 < len(listed) <= MOST_LEVELS:
             fields[one.column] = DraftField(one.column, None, f"text of more than {MOST_LEVELS:,} different values")
             continue
         keys: dict[str, object] = {"name": one.column, "type": "string", "enum": listed}
-        keys |= {"missing": True} if one.missing else {"other": listed[0]}
+        # a value that no list has counts as the most frequent one, which it distorts least
+        keys |= {"missing": True} if one.missing else {"other": max(listed, key=levels[one.column].__getitem__)}
         fields[one.column] = DraftField(one.column, keys, f"{len(listed)} values")
     return fields

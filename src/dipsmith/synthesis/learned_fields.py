@@ -18,7 +18,17 @@ from dipsmith.codec.forms import FIRST_YEAR, FORMS, SPIKES, Grid, Magnitudes, Ye
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema.attribute import Type
 from dipsmith.schema.domain import MISSING_LABEL, Scale
-from dipsmith.schema.proposals import FEW, WIDE, CellCounts, Cut, cut_by_magnitude, cut_by_mass, nice_step
+from dipsmith.schema.proposals import (
+    FEW,
+    WIDE,
+    CellCounts,
+    Cut,
+    cut_by_magnitude,
+    cut_by_mass,
+    divide_full,
+    finer_edges,
+    nice_step,
+)
 
 OTHER = "other"
 FALSE_ALARM = 0.01
@@ -109,6 +119,8 @@ class ValueExtent:
     cells: CellCounts
     spikes: tuple[tuple[float, float], ...]
     grid: Grid | None
+    wide: bool = False
+    """Whether it is cut by magnitude."""
 
 
 def coarse_cells(found: FoundType) -> Magnitudes | Years:
@@ -143,7 +155,9 @@ def find_extent(found: FoundType, counts: Ints, doubt: float) -> ValueExtent | N
     if wide:
         if doubt:
             cells = CellCounts(table.edges, ranges, doubt).between(min(low, half), min(high + 1, table.ranges - 2))
-        return ValueExtent(found, cells, _distinct_spikes(spikes, filled, table.edges), None)
+        apart = _distinct_spikes(spikes, filled, table.edges)
+        finer = finer_edges(cells.edges.tolist(), whole=found.type == "integer")
+        return ValueExtent(found, cells, apart, None if doubt else Grid(found.column, _scale(found), finer), wide=True)
     if doubt:
         reach = BEYOND * (last - min(first, 0.0))
         first, last = (min(first, 0.0) - reach * (first < 0)), last + reach
@@ -217,9 +231,10 @@ def number_field(extent: ValueExtent, fine: CellCounts | None, columns: int) -> 
     found, scale = extent.found, _scale(extent.found)
     if scale in ("date", "datetime"):
         cut = _time_cut(scale, fine or extent.cells, months=fine is not None)
-    elif fine is None:
+    elif fine is None or extent.wide:
         step = 1.0 if scale == "integer" else float(found.precision or 0.01)
-        cut = cut_by_magnitude(scale, extent.cells, extent.spikes, step)
+        cells = extent.cells if fine is None else divide_full(extent.cells, fine)
+        cut = cut_by_magnitude(scale, cells, extent.spikes, step)
     else:
         cut = cut_by_mass(scale, _from_zero(fine, fine.trimmed()), columns)
     if scale == "integer" and (alone := _one_value(extent)) is not None:

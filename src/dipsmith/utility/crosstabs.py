@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -236,7 +236,7 @@ def _log_choose(n: Floats, k: Floats) -> Floats:
     return np.asarray(logs[n] - logs[k] - logs[n - k])
 
 
-@lru_cache(maxsize=2)
+@cache  # one for each power of two below FACTORIALS
 def _log_factorials(size: int) -> Floats:
     return np.asarray(scipy.special.gammaln(np.arange(1.0, size + 1.0)))
 

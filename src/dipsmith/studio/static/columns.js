@@ -8,7 +8,8 @@ const BARS = 24, LOW = 20;
 const FULL = 0.25;
 const Z = 1.96;
 // A share has 100 points; noise beyond that has no size worth telling.
-const within = (sd) => (Z * sd > 1 ? '> 100' : number(100 * Z * sd));
+const points = (share) => (share < 1e-5 ? '< 0.001' : number(100 * share));
+const within = (sd) => (Z * sd > 1 ? '> 100' : points(Z * sd));
 const HOW = { measured: 'it is part of a table that will be measured', 'at most': 'the same, and other tables will tell more', 'if chosen': 'only if the method decides to measure it, otherwise it is what the model makes of others' };
 
 function draw(tag, attributes) {
@@ -44,7 +45,7 @@ export function columns(found, names) {
   if (listed.length) {
     parts.push(table([['column', false], ['levels', true], ['', false], ['each share, points', true], ['± points', true], ['rows that move, %', true], ['', false]], listed.map((c) => {
       const equal = 1 / c.levels;
-      return [c.marginal[0], number(c.levels), whiskers(c), number(100 * equal), within(c.share_sd), number(100 * c.tvd), Z * c.share_sd > equal ? 'too noisy for rare levels' : c.how];
+      return [c.marginal[0], number(c.levels), whiskers(c), number(100 * equal), within(c.share_sd), points(c.tvd), Z * c.share_sd > equal ? 'too noisy for rare levels' : c.how];
     }), `Single columns${rest(group)}`));
   }
   el('columns').replaceChildren(...parts);
@@ -59,7 +60,7 @@ export function pairs(found) {
   const group = found.errors['2'];
   if (group.worst.length) {
     parts.push(table([['pair', false], ['cells', true], ['± points', true], ['rows that move, %', true], ['', false], ['', false]],
-      group.worst.map((e) => [e.marginal.join(' × '), number(e.cells), within(e.share_sd), number(100 * e.tvd), bar(e.tvd / FULL, `${number(100 * e.tvd)} points`), e.how]),
+      group.worst.map((e) => [e.marginal.join(' × '), number(e.cells), within(e.share_sd), points(e.tvd), bar(e.tvd / FULL, `${points(e.tvd)} points`), e.how]),
       `Pairs, the worst first; a full bar is ${100 * FULL} % or more${rest({ ...group, unknown: [] })}`));
   }
   // Small errors of single columns are no merit of a method that leaves the pairs out.

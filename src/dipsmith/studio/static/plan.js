@@ -127,7 +127,7 @@ function forecasts(found) {
   const most = 12;
   for (const title of [...new Set(told.map((c) => c.analysis))]) {
     const lines = told.filter((c) => c.analysis === title);
-    parts.push(node('p', { class: 'soft' }, `${title}: 95 % intervals${lines.length > most ? `; ${lines.length - most} more coefficients` : ''}`), node('div', { class: 'scroll' }, table([['coefficient', false], ['by the rows themselves', true], ['by noise', true], ['width of the interval', true], ['wanted', true], ['', false]],
+    parts.push(node('p', { class: 'soft' }, `${title}: 95 % intervals${lines.length > most ? `; ${lines.length - most} more coefficients` : ''}`), node('div', { class: 'scroll', tabindex: '0', role: 'group', 'aria-label': title }, table([['coefficient', false], ['by the rows themselves', true], ['by noise', true], ['width of the interval', true], ['wanted', true], ['', false]],
       lines.slice(0, most).map((c) => [c.name, wide(c.sampling), wide(c.noise), number(c.width), c.wanted === null ? '' : number(c.wanted), c.hopeless ? 'hopeless' : c.wanted !== null && c.width > c.wanted ? 'too wide' : '']))));
   }
   if (found.share) parts.unshift(node('p', {}, `They take ${Math.round(100 * found.share)} % of the budget; what is below is planned with the rest. Their results will stand on the card, and synthetic rows will carry them.`));
@@ -138,6 +138,7 @@ function forecasts(found) {
 function refuse(error, place = 'sentence') {
   last = null;
   el('outcome').hidden = el('above').hidden = el('onward').hidden = true;
+  el('unplanned').hidden = false;
   for (const id of ['suggestion', 'hopeless', 'files-says', 'analyses-says', 'command', 'sentence', 'amount-says', 'rows-says']) el(id).textContent = '';
   el(place).textContent = `${error.message.replace(/^./, (c) => c.toUpperCase()).replace(/\.?$/, '.')}`;
   el(place).classList.add('error');
@@ -153,7 +154,9 @@ function explore(found) {
 }
 
 function tell(found) {
-  el('outcome').hidden = el('above').hidden = el('onward').hidden = false;
+  el('outcome').hidden = false;
+  el('unplanned').hidden = true;
+  el('above').hidden = el('onward').hidden = !found.spending.allowed;
   last = { ...found, amount: choices.amount };
   el('sentence').textContent = found.spending.sentence;
   el('sentence').classList.toggle('error', !found.spending.allowed);

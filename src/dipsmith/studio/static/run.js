@@ -3,6 +3,8 @@ import { draw, going } from './jobs.js';
 
 const held = state();
 const TITLES = { waiting: 'It begins', running: 'It runs', finished: 'It is done', failed: 'It failed', cancelled: 'It was cancelled', stopped: 'It was stopped' };
+// The run that the page tells of: its own, or one that was not done when the page was opened.
+const open = held.jobs.find((job) => going(job) || job.status === 'stopped')?.id;
 let timer = null;
 
 function show(found) {
@@ -10,8 +12,9 @@ function show(found) {
   const mine = found.jobs.find((job) => job.id === held.request);
   // Until then the bar shows what this run would take.
   if (mine || found.bar !== held.bar) el('bar').innerHTML = found.bar;
+  const told = mine ?? found.jobs.find((job) => job.id === open);
+  if (told) el('title').textContent = TITLES[told.status];
   if (mine) {
-    el('title').textContent = TITLES[mine.status];
     el('sentence').textContent = `${found.left} is left of what was granted. For another run, reload this page.`;
     el('go').hidden = true;
   }

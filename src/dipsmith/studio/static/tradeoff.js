@@ -23,7 +23,8 @@ function picture(result, methods, amounts) {
   const x = (amount) => LEFT + (WIDE - LEFT - RIGHT) * (high > low ? (Math.log(amount) - low) / (high - low) : 0.5);
   const y = (tvd) => 10 + (TALL - BELOW - 10) * (1 - tvd / most);
   const svg = shape('svg', { class: 'tradeoff', viewBox: `0 0 ${WIDE} ${TALL}`, 'aria-hidden': 'true' });
-  for (const at of [0, most / 2, most]) svg.append(shape('line', { class: 'grid', x1: LEFT, x2: WIDE - RIGHT, y1: y(at), y2: y(at) }), shape('text', { x: LEFT - 6, y: y(at) + 4, 'text-anchor': 'end' }, number(100 * at)));
+  const third = 100 * most / 3, power = 10 ** Math.floor(Math.log10(third)), step = [1, 2, 5, 10].find((m) => m * power >= third) * power / 100;
+  for (let i = 0, at = 0; at <= most; at = ++i * step) svg.append(shape('line', { class: 'grid', x1: LEFT, x2: WIDE - RIGHT, y1: y(at), y2: y(at) }), shape('text', { x: LEFT - 6, y: y(at) + 4, 'text-anchor': 'end' }, number(100 * at)));
   for (const amount of amounts) svg.append(shape('text', { x: x(amount), y: TALL - 14, 'text-anchor': 'middle' }, String(amount)));
   svg.append(shape('text', { x: WIDE - RIGHT + 14, y: TALL - 14 }, `${result.symbol}, log scale`));
   const ends = [];
