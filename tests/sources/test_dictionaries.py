@@ -196,8 +196,8 @@ def test_catalogue_of_sqlite_without_a_row(tmp_path, monkeypatch):
             "CREATE TABLE regions (code TEXT PRIMARY KEY); INSERT INTO regions VALUES ('N'), ('S');"
             'CREATE TABLE "the people" (id INTEGER PRIMARY KEY, age INTEGER NOT NULL CHECK (age BETWEEN 0 AND 120), '
             "sex TEXT CHECK (sex IN ('F', 'M', 'it''s (not) said')), region TEXT REFERENCES regions(code), born DATE, "
-            "pay DECIMAL(9,2) CHECK ((pay >= 0) AND (pay <= 9000)), part NUMERIC(3));"
-            "INSERT INTO \"the people\" VALUES (1, 77, 'F', 'N', '1950-01-02', 8123.45, 3);"
+            "pay DECIMAL(9,2) CHECK ((pay >= 0) AND (pay <= 9000)), part NUMERIC(3), code INTEGER CHECK (code IN (1, 2, -9)));"
+            "INSERT INTO \"the people\" VALUES (1, 77, 'F', 'N', '1950-01-02', 8123.45, 3, 1);"
         )
     facts = by_name(read_dictionary(f"sqlite://{path}", '"the people"'))
     assert (facts["age"].type, facts["age"].minimum, facts["age"].maximum) == ("integer", "0", "120")
@@ -206,6 +206,7 @@ def test_catalogue_of_sqlite_without_a_row(tmp_path, monkeypatch):
     assert facts["region"].values == (("N", ""), ("S", ""))
     assert (facts["born"].type, facts["pay"].type, facts["pay"].maximum) == ("date", "number", "9000")
     assert facts["part"].type == "integer"
+    assert [v for v, _ in facts["code"].values] == ["1", "2", "-9"]
     text = draft_from_facts([*facts.values()], "people", said_by="the catalogue")
     assert "8123" not in text
     assert "1950" not in text

@@ -104,7 +104,7 @@ def test_points_of_the_two_longest_lists_are_told_apart(small):
 
 
 def test_scales_end_at_a_few_shares():
-    assert [scale_end([np.array([share])]) for share in (0.001, 0.02, 0.03, 0.6)] == [0.02, 0.02, 0.05, 1.0]
+    assert [scale_end([np.array([share])]) for share in (0.001, 0.02, 0.03, 0.6, 0.8)] == [0.02, 0.02, 0.05, 0.75, 1.0]
     assert ENDS[-1] == 1.0
 
 

@@ -261,7 +261,9 @@ def _show(planned: Plan) -> None:
     _show_widths(planned)
     took = planned.resources
     memory = f"{took.memory / 1e6:,.0f} MB of memory"
-    say(f"\nAbout {memory} and {_time(took.seconds)}, to within a factor of two.")
+    say(
+        f"\nAbout {memory} and {_time(took.seconds)} of processor time, to within a factor of 1.5; a busy machine takes longer."
+    )
 
 
 def _show_trees(planned: Plan) -> None:

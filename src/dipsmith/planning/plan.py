@@ -91,7 +91,7 @@ class Plan:
             )
             lines.append(f"{s.name}: {s.questions} asked for {s.share:.0%}{noise}")
         took = self.resources
-        lines.append(f"About {took.memory / 1e6:,.0f} MB of memory and {took.seconds:.3g} s")
+        lines.append(f"About {took.memory / 1e6:,.0f} MB of memory and {took.seconds:.3g} s of processor time")
         return "\n".join([*lines, *dict.fromkeys(self.warnings)])
 
     @property

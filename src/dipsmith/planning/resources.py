@@ -1,4 +1,4 @@
-"""About how much memory and time a run will take, to within a factor of two.
+"""About how much memory and processor time a run will take, to within a factor of 1.5.
 
 A sum of parts, each a count from the plan times a constant: starting (libraries, card, report), reading
 (fields), counting and noise (cells), estimation (by method), drawing and writing (fields). The constants are CPU
@@ -16,7 +16,7 @@ from typing import Any, Final
 from dipsmith.methods.outlook import Outlook
 from dipsmith.schema import Schema
 
-START_SECONDS: Final = 3.6
+START_SECONDS: Final = 2.7
 START_BYTES: Final = 240_000_000
 DRAWN_SECONDS: Final = 0.1
 MOST_DRAWN: Final = 24

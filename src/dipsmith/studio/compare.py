@@ -96,7 +96,7 @@ def start(visit: Visit) -> Mapping[str, Any]:
         "classifiers": classifiers,
         "members": members_file(workspace, project.document),
         "out": f"comparisons/{project.id}-{request[:8]}",
-        "says": ", ".join(formulas) or "no analyses",
+        "says": ", ".join(formulas) or "all columns and pairs",
     }
     job["command"] = _command(job, by, levels, workspace.ledger_name)
     if jobs.submit(workspace, request, "compare", project.id, job):

@@ -28,6 +28,8 @@ from dipsmith.studio.views import Screen, Visit
 from dipsmith.studio.workspace import DATA_ENDINGS, Project, Workspace
 
 _NAME = re.compile(r"[\w][\w. ()-]{0,120}")
+RECENT = 8
+"""Projects of which the first page says how they stand; it only names the others."""
 LEAST_FREE = 256 << 20
 """An upload stops when the disk has less than this left."""
 
@@ -40,7 +42,8 @@ def show(visit: Visit) -> Screen:
     values = {
         "project": None,
         "step": "projects",
-        "recent": [_recent(p, main, workspace) for p in projects],
+        "recent": [_recent(p, main, workspace) for p in projects[:RECENT]],
+        "earlier": [p.id for p in projects[RECENT:]],
         "files": workspace.data_files(),
         "folder": str(workspace.folder),
         "ledger": workspace.ledger_name,

@@ -164,10 +164,12 @@ def _limits(checks: Sequence[str], name: str) -> tuple[str | None, str | None]:
 
 
 def _in_list(checks: Sequence[str], name: str) -> list[tuple[str, str]] | None:
-    """The values of ``sex IN ('F', 'M')``, and of what PostgreSQL makes of it, ``sex = ANY (ARRAY['F', 'M'])``."""
+    """The values of ``sex IN ('F', 'M')`` or ``sex IN (1, 2)``, and of what PostgreSQL makes of it, ``sex = ANY (ARRAY['F', 'M'])``."""
     for check in checks:
-        if re.search(rf'\b{re.escape(name)}\b"?\)*(::\w+)?\s*(IN\b|= ANY)', check, re.IGNORECASE):
-            return [(v.replace("''", "'"), "") for v in re.findall(r"'((?:[^']|'')*)'", check)] or None
+        listed = re.search(rf'\b{re.escape(name)}\b"?\)*(::\w+)?\s*(IN\b|= ANY)([^])]*)', check, re.IGNORECASE)
+        if listed:
+            texts = [v.replace("''", "'") for v in re.findall(r"'((?:[^']|'')*)'", check)]
+            return [(v, "") for v in texts or re.findall(r"-?\d+(?:\.\d+)?", listed[3])] or None
     return None
 
 

@@ -40,7 +40,7 @@ function left(job, parts) {
 }
 
 function said(job, parts) {
-  if (job.status === 'running') return `${job.stage}, ${Math.round(100 * job.share)} %${left(job, parts)}`;
+  if (job.status === 'running') return `${job.stage.replace(/\?$/, '')}, ${Math.round(100 * job.share)} %${left(job, parts)}`;
   return job.status === 'waiting' ? job.stage : WORDS[job.status];
 }
 

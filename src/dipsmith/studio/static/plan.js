@@ -173,7 +173,7 @@ function tell(found) {
   el('more').hidden = !whole && !hidden;
   explore(found);
   el('tables').replaceChildren(table([['table', false], ['cells', true], [found.symbol, true], ['noise s.d.', true]], found.tables.map((t) => [t.what, number(t.cells), number(t.cost), number(t.sd)]), found.more_tables ? `The largest; ${found.more_tables} more` : ''));
-  el('cost').textContent = `${number(found.cells)} noisy numbers in all; about ${number(found.resources.memory_bytes / 1e6)} MB of memory and ${time(found.resources.seconds)}, to within a factor of two.`;
+  el('cost').textContent = `${number(found.cells)} noisy numbers in all; about ${number(found.resources.memory_bytes / 1e6)} MB of memory and ${time(found.resources.seconds)} of processor time, to within a factor of 1.5.`;
   el('warnings').replaceChildren(...found.warnings.map((w) => node('li', {}, `Note: ${w.replace(/\.?$/, '.')}`)));
   el('command').textContent = found.commands.plan;
   sketch();
