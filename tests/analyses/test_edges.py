@@ -67,6 +67,18 @@ def test_tables_of_a_few_rows(rows: int, asked: str) -> None:
     assert len(made.results) == 1
 
 
+def test_odds_of_columns_that_are_not_told_apart_can_be_saved(tmp_path: Path) -> None:
+    """What is not told of one coefficient (an agency that is a year, too) leaves the others' shares of noise known."""
+    frame = people(400, 2)
+    frame["year"] = np.where(frame.agency == frame.agency.iloc[0], 1988, 1996)
+    frame = frame[frame.agency.isin(frame.agency.unique()[:2])]
+    made = release(frame, FOREST, analyses=["sex ~ agency + C(year)"])
+    told = [c for c in made.results[0].coefficients if c.estimate is not None]
+    assert 0 < len(told) < len(made.results[0].coefficients)
+    assert all(c.noise_share is not None and 0 <= c.noise_share <= 1 for c in told)
+    made.save(tmp_path / "release")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("column", ["agency", "sex", "age"])
 def test_a_column_with_one_value(column: str) -> None:

@@ -338,8 +338,8 @@ def _reported(
     size = len(layout.back)
     back[:size, :size] = layout.back
     hidden = np.isnan(np.diag(covariance))
-    values, noise = back @ values, back @ noise @ back.T
-    covariance = back @ np.where(np.isnan(covariance), 0.0, covariance) @ back.T
+    values = back @ values
+    covariance, noise = (back @ np.nan_to_num(part, nan=0.0) @ back.T for part in (covariance, noise))
     covariance[hidden, :] = covariance[:, hidden] = np.nan
     return DirectEstimate(tuple(names), values, covariance, noise, sigma, df, int(design.rows), q, notes)
 
