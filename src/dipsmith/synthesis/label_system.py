@@ -32,8 +32,11 @@ FEW = 4
 SINGULAR = 1e-12
 """Cells that are told apart by less than this share of the largest are the same."""
 
-EXACT = 1e-6
-"""Weights are met up to this share of the largest."""
+EXACT, TINY = 1e-6, 1e-9
+"""Weights are met up to this share of the largest; what is as small as the second is not looked at row by row."""
+
+RowDifference = tuple[Float, NDArray[np.signedinteger], Float | None]
+"""What the cell of a row adds, which cell that is, and what the row weighs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +63,6 @@ class RowWeights:
     def is_of(self, table: LabelTable) -> bool:
         """Whether a table's cells and weights are these, in the same memory."""
         return _is_same(self.groups, table.cell) and _is_same(self.weight, table.weight)
-
-    def along(self, direction: Float, rows: Ints | slice) -> Float:
-        """Of some rows, groups added up by a direction."""
-        found: Float = np.append(direction, 0.0)[self.groups[rows]]
-        return found if self.weight is None else found * self.weight[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +102,12 @@ class LabelSystem:
             equations = self.every_row if all_rows else self.few_rows
             found = equations.least_noise(list(asked.values()))
             along = found @ np.concatenate(directions)
-            if all(self._is_met(along, asked, directions, here) for here in pieces(self.rows)):
+            left_over = self._left_over(along, asked, directions)
+            if all(self._is_met(*left_over, here) for here in pieces(self.rows)):
                 ends = np.cumsum([one.size for one in asked.values()])[:-1]
                 parts = np.split(found, ends, axis=1)
                 return {k: SolvedWeights(self.labels, self.tables, f) for k, f in zip(asked, parts, strict=True)}
-            if not self._is_met(along, asked, directions, equations.rows):
+            if not self._is_met(*left_over, equations.rows):
                 break
         return None
 
@@ -117,21 +116,28 @@ class LabelSystem:
         """How many rows there are."""
         return len(self.chosen[0].cell)
 
-    def _is_met(
-        self, functions: Float, asked: Mapping[str, RowWeights], directions: Sequence[Float], rows: Ints | slice
-    ) -> bool:
-        """Whether functions of cells add up to what is asked along some directions, on some rows."""
-        off, left = np.zeros(len(self.chosen[0].cell[rows])), dict(zip(asked, directions, strict=True))
+    def _left_over(
+        self, functions: Float, asked: Mapping[str, RowWeights], directions: Sequence[Float]
+    ) -> tuple[list[RowDifference], float]:
+        """What functions of cells add to rows beyond what is asked along some directions; and how much is too small to look at."""
+        found, slack, left = [], 0.0, dict(zip(asked, directions, strict=True))
         for table, start in zip(self.chosen, self.starts, strict=True):
             told = functions[start : start + len(table.values)].copy()
-            for key in [key for key in left if asked[key].is_of(table)]:
-                # What is asked is what the table itself has: the rows are looked at once for both.
+            for key in [key for key in left if asked[key].is_of(table)]:  # what is asked is what the table itself has
                 direction = left.pop(key)
                 told[: len(direction)] -= direction
-            off += told[table.cell[rows]] if table.weight is None else told[table.cell[rows]] * table.weight[rows]
-        for key, direction in left.items():
-            off -= asked[key].along(direction, rows)
-        return float(np.abs(off).max(initial=0.0)) <= EXACT
+            most = float(np.abs(told).max(initial=0.0)) * table.heaviest
+            if most > TINY:
+                found.append((told, table.cell, table.weight))
+            slack += 0.0 if most > TINY else most
+        return [*found, *((np.append(-d, 0.0), asked[k].groups, asked[k].weight) for k, d in left.items())], slack
+
+    def _is_met(self, left_over: Sequence[RowDifference], slack: float, rows: Ints | slice) -> bool:
+        """Whether functions of cells add up to what is asked, on some rows."""
+        off = np.zeros(len(self.chosen[0].cell[rows]))
+        for told, groups, weight in left_over:
+            off += told[groups[rows]] if weight is None else told[groups[rows]] * weight[rows]
+        return float(np.abs(off).max(initial=0.0)) + slack <= EXACT
 
     @cached_property
     def few_rows(self) -> _Equations:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.analyses.design import Float, Ints
-from dipsmith.analyses.public_columns import pieces
+from dipsmith.analyses.public_columns import PIECE, pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +31,22 @@ class LabelTable:
     @cached_property
     def shown(self) -> Ints:
         """A row that shows each cell; −1 where none does."""
-        found = np.full(len(self.values), -1)
-        for here in pieces(len(self.cell)):
-            found[self.cell[here]] = np.arange(here.start, here.stop)
+        found, rows = np.full(len(self.values), -1), len(self.cell)
+        # Rows here and there show nearly every cell; those in order may come to some at last.
+        for here in (slice(0, rows, max(1, rows // PIECE)), *pieces(rows)):
+            found[self.cell[here]] = np.arange(*here.indices(rows))
             if found.min(initial=0) >= 0:
                 break
         return found
+
+    @cached_property
+    def heaviest(self) -> float:
+        """The largest weight of a row."""
+        return (
+            1.0
+            if self.weight is None
+            else max(float(self.weight.max(initial=0.0)), -float(self.weight.min(initial=0.0)))
+        )
 
     def totals(self, often: Ints) -> Float:
         """The public weight of every cell."""
