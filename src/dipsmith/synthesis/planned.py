@@ -196,7 +196,7 @@ class Calibration:
         schema, reading, names = labeller.schema, self.prepared.reading, labeller.targets
         public, order = reading.public, reading.public.order()
         random = generator(None if seed is None else named_seed(seed, ("calibrated labels",)))
-        drawn = self.draw(row_law(labeller, public, order), names, order, random)
+        drawn = self.draw(row_law(labeller, reading.kinds, reading.place[order]), names, order, random)
         shape = [schema[name].size for name in names]
         codes = Codes.of(schema, dict(zip(names, joint_codes(drawn[among], shape), strict=True)), len(order))
         labels = drawn_table(codes, seed)
