@@ -43,7 +43,7 @@ from dipsmith.methods.graph import careers
 from dipsmith.methods.graph.candidates import fitting_candidates, workload_weights
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import CLOSE, ROUGH, Evidence, join_repeats, tolerance
-from dipsmith.methods.graph.households import HouseholdModel, compositions, line_pairs
+from dipsmith.methods.graph.households import HouseholdModel, compositions, line_pairs, told_by_others
 from dipsmith.methods.graph.junction import Array, Attributes
 from dipsmith.methods.graph.misfit import Misfit, noise_left, relative_shares
 from dipsmith.methods.graph.model import GraphModel, rule_links
@@ -160,7 +160,7 @@ class AIM:
             return self._fit_rows(curator)
         derived, of_steps = curator.with_panel_steps(curator.budget), self._of_steps(schema)
         if schema.members is not None:
-            return HouseholdModel(schema, of_steps._fit_rows(derived))
+            return HouseholdModel(schema, of_steps._fit_rows(derived, told=told_by_others(schema, self.max_cells)))
         for_entries, for_flows, for_steps, for_growth = careers.split_career(schema, curator.budget)
         entries = self._of_entries(schema)._fit_rows(derived.with_panel_steps(for_entries))
         flows = careers.measure_flows(derived.nested(for_flows), schema)
@@ -283,7 +283,8 @@ class AIM:
         if schema.places is not None:
             return self._plan_places(schema, budget, public)
         if schema.members is not None:
-            return as_columns(schema, self._of_steps(schema).plan(line_schema(schema), budget, public))
+            told = told_by_others(schema, self.max_cells)
+            return as_columns(schema, self._of_steps(schema)._plan_rows(line_schema(schema), budget, public, told))
         if schema.unit.order is not None:
             for_entries, for_flows, for_steps, for_growth = careers.split_career(schema, budget)
             entries = self._of_entries(schema).plan(entry_schema(schema), for_entries, PublicFacts())

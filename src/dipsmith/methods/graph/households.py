@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dipsmith.estimation.answers import NoisyTable
 from dipsmith.methods.graph.model import GraphModel
+from dipsmith.methods.graph.planned import carried_sets
 from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.households import EARLIER, NONE, ONE, SIZE, line_schema, members_of, of_earlier, of_head, of_member
@@ -103,6 +104,12 @@ def compositions(schema: Schema) -> list[tuple[str, ...]]:
     ]
     listed = [] if members.order is None else [(of_member(members.order), n) for n in (SIZE, EARLIER)]
     return [*tables, *listed]
+
+
+def told_by_others(schema: Schema, max_cells: int) -> set[str]:
+    """The columns of lines that need no table of their own: a member's, and of the one before, which compositions tell."""
+    own = {copy(name) for copy in (of_member, of_earlier) for name in members_of(schema).schema.names}
+    return own & {n for names in carried_sets(line_schema(schema), compositions(schema), max_cells) for n in names}
 
 
 def line_pairs(schema: Schema) -> list[tuple[str, ...]]:
