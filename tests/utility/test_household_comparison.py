@@ -4,6 +4,7 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dipsmith as ds
@@ -11,6 +12,7 @@ from dipsmith.codec.encode import Encoder
 from dipsmith.counting.households import arrange
 from dipsmith.errors import UsageError
 from dipsmith.examples import households as example
+from dipsmith.studio import distributions
 from dipsmith.utility.households import HEAD, HOME, KINDS, NEXT, OWN, compare_households
 
 
@@ -65,6 +67,56 @@ def test_the_same_households_are_no_distance_apart():
     found = compare_households(roster(80, 3), roster(80, 3))
     assert max(t.tvd for t in found.tables) == found.size_tvd == 0
     assert min(found.means(HEAD)[1:]) > 0
+
+
+@pytest.fixture(scope="module")
+def weighed():
+    """Households with members who have a weight: women stand for three times as many people as men."""
+    homes, persons, _ = example.simulate(300, 6)
+    weight = np.where(np.array(persons["sex"].to_pylist()) == "F", 9.0, 3.0)
+    persons = persons.append_column("pw", pa.array(weight))
+    described = example.schema().to_dict()
+    described["members"]["fields"].append(
+        {"name": "pw", "type": "number", "minimum": 0, "maximum": 12, "role": "weight"}
+    )
+    run = {"budget": ds.PureDP(50), "members": persons, "testing": True, "noise_seed": 1, "seed": 2}
+    release = ds.synthesize(homes, ds.Schema.from_dict(described), ds.AIM(rounds=2), **run)
+    return homes, persons, release
+
+
+@pytest.mark.slow
+def test_members_with_a_weight_have_weighted_shares(weighed, tmp_path):
+    homes, persons, release = weighed
+    asked = {"ledger": ds.Ledger(tmp_path / "b.db"), "classifiers": ["logistic"], "draws": 2, "rows": 60}
+    found = ds.compare(homes, release, members=persons, **asked)
+    told = found.to_dict()["releases"][0]
+    assert all("pw" not in t["names"] and "counts" not in t for t in told["households"]["tables"])
+    assert told["weighted"] is None
+    shares = {c["name"]: c for c in told["weighted members"]["columns"]}
+    sex, w = np.array(persons["sex"].to_pylist()), persons["pw"].to_numpy()
+    # weights count as the mean of their bins, which are a few hundredths wide on the log scale
+    assert shares["sex"]["authentic"][0] == pytest.approx(w[sex == "F"].sum() / w.sum(), abs=0.03)
+    assert shares["sex"]["tvd"] < 0.1
+    found.save(tmp_path / "comparison")
+    page = (tmp_path / "comparison" / "comparison.html").read_text()
+    assert "Weighted shares of members" in page
+    assert "mean TVD of weighted shares of members" in str(found)
+
+
+@pytest.mark.slow
+def test_columns_of_members_can_be_looked_up_in_the_studio(weighed, tmp_path):
+    homes, persons, release = weighed
+    asked = {"ledger": ds.Ledger(tmp_path / "b.db"), "classifiers": ["logistic"], "draws": 2, "rows": 60}
+    distributions.keep(ds.compare(homes, release, members=persons, **asked), tmp_path)
+    made = release.tables["persons"][0]
+    sides = [np.array(t["sex"].to_pylist()) for t in (persons, made)]
+    for label, *shares in distributions.look_up(tmp_path, "sex").numbers.rows:
+        assert shares == pytest.approx([(side == label).mean() for side in sides], abs=0.01)
+    within = distributions.look_up(tmp_path, "sex", "relation").numbers.rows
+    relation = np.array(persons["relation"].to_pylist())
+    share = {(group, label): authentic for group, label, authentic, _ in within}
+    assert share["head", "F"] == pytest.approx((sides[0][relation == "head"] == "F").mean(), abs=0.01)
+    assert distributions.look_up(tmp_path, "tenure", "education").title.startswith("V ")
 
 
 @pytest.mark.slow

@@ -206,8 +206,13 @@ def shorten_all(labels: Sequence[str], most: int) -> list[str]:
     ]
 
 
+def panel_room(axis: Any) -> int:
+    """How many characters have room below a panel: 24 where three stand in a row."""
+    return 24 * 3 // int(axis.get_gridspec().ncols)
+
+
 def few_labels(labels: Sequence[str], room: int) -> tuple[list[int], list[str]]:
-    """Which of many positions are named, two to four, and how, so that their texts have room beside one another.
+    """Which of many positions are named, all or two to four, and how, so that their texts have room beside one another.
 
     A range is named by where it begins.
 
@@ -216,19 +221,24 @@ def few_labels(labels: Sequence[str], room: int) -> tuple[list[int], list[str]]:
     >>> few_labels(["2003-01", "2003-02", "2003-03"], 27)
     ([0, 1, 2], ['2003-01', '2003-02', '2003-03'])
     """
-    for many in (4, 3, 2):
+    for many in (max(len(labels), 2), 4, 3, 2):
         named = sorted({round(i * (len(labels) - 1) / (many - 1)) for i in range(many)})
-        texts = shorten_all([_begin(labels[i]) for i in named], 11)
+        texts = shorten_all([range_start(labels[i]) for i in named], 11)
         if sum(map(len, texts)) + 2 * len(texts) <= room:
             break
     return named, texts
 
 
-def _begin(label: str) -> str:
-    """Where a range begins; any other label as it is."""
+def range_start(label: str) -> str:
+    """Where a range begins; any other label as it is.
+
+    >>> [range_start(label) for label in ("30-39", "[10000, 12500)", "2003-01", "less than 5")]
+    ['30', '10000', '2003-01', 'less than 5']
+    """
     if " to " in label:
         return label.partition(" to ")[0]
-    found = re.fullmatch(r"(-?\d+(?:\.\d+)?)[-–](-?\d+(?:\.\d+)?)", label)
+    number = r"(-?\d+(?:\.\d+)?)"
+    found = re.fullmatch(rf"{number}[-–]{number}", label) or re.fullmatch(rf"\[{number}, {number}[)\]]", label)
     return found[1] if found and float(found[1]) <= float(found[2]) else label
 
 

@@ -24,6 +24,7 @@ from dipsmith.report.canvas import (
     SOFT,
     WIDTH,
     few_labels,
+    panel_room,
     shorten,
     shorten_all,
     surface,
@@ -82,6 +83,7 @@ class Distribution:
     ordered: bool
     public: bool = False
     noise: float | None = None
+    of: str = "rows"
 
 
 def against(drawn: Sequence[Against], x: str, y: str, *, power: float = 1.0) -> str:
@@ -271,9 +273,9 @@ def _draw_columns(axis: Any, panel: Distribution, most: int, style: dict[str, An
         if panel.noise is not None:
             low, high = np.maximum(panel.shares - panel.noise, 0.0), panel.shares + panel.noise
             axis.vlines(np.arange(len(labels)), low, high, colors=COLOURS[0], linewidth=0.5)
-    axis.set_xticks(*few_labels(labels, 24))
+    axis.set_xticks(*few_labels(labels, panel_room(axis)))
     axis.set_ylim(bottom=0)
-    axis.set_ylabel("share of rows")
+    axis.set_ylabel(f"share of {panel.of}")
     axis.locator_params(axis="y", nbins=4)
 
 
@@ -286,7 +288,7 @@ def _draw_rows(axis: Any, panel: Distribution, most: int, style: dict[str, Any])
     axis.tick_params(axis="y", length=0)
     axis.set_ylim(max(len(order), 3) - 0.4, -0.6)
     axis.set_xlim(left=0)
-    axis.set_xlabel("share of rows")
+    axis.set_xlabel(f"share of {panel.of}")
     axis.locator_params(axis="x", nbins=4)
 
 

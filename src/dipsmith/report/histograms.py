@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dipsmith.arrays import Floats
-from dipsmith.report.canvas import COLOURS, DASH, INK, PAPER, RULE, SOFT, few_labels, shorten, shorten_all
+from dipsmith.report.canvas import COLOURS, DASH, INK, PAPER, RULE, SOFT, few_labels, panel_room, shorten, shorten_all
 from dipsmith.report.drawing import panels
 
 ENDS = (0.02, 0.05, 0.1, 0.15, 0.25, 0.4, 0.5, 0.75, 1.0)
@@ -92,7 +92,7 @@ def _draw_upright(axis: Any, panel: Overlay, sides: Sequence[Floats]) -> None:
         axis.stairs(side, edges, color=PAPER, linewidth=2.6)
     for i, side in enumerate(made):
         axis.stairs(side, edges, **_outline(i, len(made)))
-    axis.set_xticks(*few_labels(panel.labels, 24))
+    axis.set_xticks(*few_labels(panel.labels, panel_room(axis)))
     axis.set_xlim(edges[0] - 0.2, edges[-1] + 0.2)
     end = scale_end(sides)
     axis.set_ylim(0, end)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dipsmith.arrays import Floats
-from dipsmith.report.canvas import COLOURS, RULE, WIDTH, shorten
+from dipsmith.report.canvas import COLOURS, RULE, WIDTH, range_start, shorten
 from dipsmith.report.drawing import panels
 
 LARGEST = 0.86
@@ -50,7 +50,7 @@ def _draw(axis: Any, panel: Moves) -> None:
         marks.append(Rectangle((now - side / 2, before - side / 2), side, side))
     axis.add_collection(PatchCollection(marks, facecolor="none", edgecolor=COLOURS[0], linewidth=1.0, zorder=3))
     named = np.unique(np.linspace(0, size - 1, min(size, NAMED)).round().astype(int))
-    words = [shorten(panel.labels[i], 10) for i in named]
+    words = [shorten(range_start(panel.labels[i]), 10) for i in named]
     axis.set_xticks(
         named,
         words,

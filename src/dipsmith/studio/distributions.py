@@ -21,7 +21,7 @@ import numpy as np
 from dipsmith.errors import InputError
 from dipsmith.report.content import Cell, Table
 from dipsmith.report.histograms import Overlay
-from dipsmith.schema import Schema
+from dipsmith.schema import Attribute, Schema
 from dipsmith.studio.overlay import histogram, percent, picture, points
 from dipsmith.studio.workspace import write_json, write_whole
 from dipsmith.utility.association import LOST, chi_squared, in_words, lost_most
@@ -82,6 +82,7 @@ def keep(found: Comparison, folder: Path) -> None:
         counts["p{}-{}".format(*key)] = np.stack([tables[0].authentic, *(t.synthetic for t in tables)])
         if tables[0].spread is not None:
             counts["s{}-{}".format(*key)] = tables[0].spread.astype(np.float32)
+    people = _keep_members(found, columns, pairs, counts)
     pairs.sort(key=lambda p: -max(p["v"][0] - after for after in p["v"][1:]))
     packed = io.BytesIO()
     np.savez_compressed(packed, **counts)
@@ -93,11 +94,45 @@ def keep(found: Comparison, folder: Path) -> None:
         "rows": list(releases[0].rows),
         "verdict": [line for f in releases for line in verdict(f, f.name if len(releases) > 1 else "")],
         # Rows by themselves: whose they are, and what stays the same in all rows of a person, was left behind.
-        "schema": replace(schema, attributes=tuple(replace(a, fixed=False) for a in schema)).to_dict(),
+        "schema": replace(
+            schema, attributes=tuple(replace(a, fixed=False) for a in (*schema, *people)), members=None
+        ).to_dict(),
         "columns": columns,
         "pairs": pairs,
     }
     write_json(folder / INDEX, json.loads(json.dumps(told), parse_constant=lambda _: None))
+
+
+def _keep_members(
+    found: Comparison, columns: list[dict[str, Any]], pairs: list[dict[str, Any]], counts: dict[str, Any]
+) -> list[Attribute]:
+    """Keep the columns of members beside those of their households, and say which these are."""
+    told = [f.results.get("households") for f in found.findings]
+    households = [h for h in told if h is not None]
+    if found.schema.members is None or len(households) < len(found.findings):
+        return []
+    kept = [[t for t in h.tables if t.counts is not None] for h in households]
+    place = {column["name"]: i for i, column in enumerate(columns)}
+    people = []
+    for of_one in zip(*kept, strict=True):
+        first = of_one[0]
+        sides = [first.counts[0], *(t.counts[1] for t in of_one)]
+        for axis, name in enumerate(first.names):
+            if name not in place and name in found.schema.members.schema:
+                one, chance = [side.sum(axis=1 - axis) for side in sides], first.counts[2].sum(axis=1 - axis)
+                shares = [side / max(1, side.sum()) for side in (*one, chance)]
+                far = [float(np.abs(shares[0] - side).sum() / 2) for side in shares[1:]]
+                place[name] = len(columns)
+                people.append(found.schema.members.schema[name])
+                columns.append({"name": name, "public": False, "tvd": far[:-1], "floor": far[-1]})
+                counts[f"c{place[name]}"] = np.stack(one)
+        if any(name not in place for name in first.names) or first.counts[0].size > MOST_CELLS:
+            continue
+        key = [place[n] for n in first.names]
+        facts = {"v": [chi_squared(side)[2] for side in sides], "tvd": [t.tvd for t in of_one], "floor": first.floor}
+        pairs.append({"of": key, **facts})
+        counts["p{}-{}".format(*key)] = np.stack([side.ravel() for side in sides])
+    return people
 
 
 def verdict(found: Findings, name: str = "") -> list[str]:

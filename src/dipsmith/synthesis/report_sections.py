@@ -116,7 +116,7 @@ def _sizes(found: HouseholdRoster, most: int, price: str) -> Figure:
     labels = [str(n) for n in range(most + 1)]
     often = int(np.argmax(counts))
     rows = [(n, int(c), float(s)) for n, c, s in zip(range(most + 1), counts, shares, strict=True)]
-    drawn = figures.Distribution("members of a household", labels, shares, ordered=True)
+    drawn = figures.Distribution("members of a household", labels, shares, ordered=True, of="households")
     return Figure(
         title="How many members the synthetic households have",
         svg=figures.distributions([drawn]) if figures.available() else "",

@@ -128,7 +128,7 @@ def _json(content: dict[str, Any], indent: int | None = None) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Frozen values as JSON-able ones; points only by their summary."""
+    """Frozen values as JSON-able ones; points only by their summary, without what no repr shows."""
     if isinstance(value, Points):
         fit = {"correlation": value.correlation, "slope": value.slope, "rmse": value.rmse}
         return {"points": len(value)} | fit
@@ -136,7 +136,7 @@ def _plain(value: Any) -> Any:
         own = {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.name != "results"}
         return own | _plain(value.results)
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.repr}
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

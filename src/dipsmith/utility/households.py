@@ -4,12 +4,13 @@ Tables of two columns, one of each of two people who belong together: the head a
 list of members; a household and its member; and two columns of one member. Of each the total variation distance (TVD)
 between authentic and synthetic shares is found, beside two others: what chance alone gives (as many households drawn
 anew from the authentic ones), and what is lost where the two are drawn independently of each other, without any noise.
+Survey weights are not among the columns: they are raked, and have a chapter of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
 
@@ -27,19 +28,25 @@ from dipsmith.utility.metric import Chapter, SideBySide
 
 HEAD, NEXT, OWN, HOME = "head and member", "neighbours in the list", "two columns of a member", "household and member"
 KINDS = (HEAD, NEXT, OWN, HOME)
+BESIDE = (OWN, HOME)
+"""Tables whose counts are kept: of a member's own columns, and with those of its household."""
 SHOWN = 15
 """Tables that are listed, the worst first."""
 
 
 @dataclass(frozen=True)
 class PairDistance:
-    """One table of two columns: its distance, that by chance alone, and that of columns drawn independently."""
+    """One table of two columns: its distance, that by chance alone, and that of columns drawn independently.
+
+    `counts` are those of authentic, synthetic and chance tables, where they are kept.
+    """
 
     kind: str
     names: tuple[str, str]
     tvd: float
     floor: float
     independent: float
+    counts: tuple[Ints, Ints, Ints] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -65,19 +72,22 @@ def compare_households(authentic: HouseholdRoster, synthetic: HouseholdRoster, s
     sizes = [_shares(found.sizes, most) for found in (authentic, synthetic)]
     chance = _shares(authentic.sizes, most, weights)
     tables = []
-    others = {(kind, names): shares for kind, names, shares in _tables(synthetic)}
-    again = {(kind, names): shares for kind, names, shares in _tables(authentic, weights)}
-    for kind, names, shares in _tables(authentic):
+    others = {(kind, names): counts for kind, names, counts in _tables(synthetic)}
+    again = {(kind, names): counts for kind, names, counts in _tables(authentic, weights)}
+    for kind, names, counts in _tables(authentic):
+        all_counts = counts, others[kind, names], again[kind, names]
+        shares, made, redrawn = (c / max(c.sum(), 1) for c in all_counts)
         apart = np.outer(shares.sum(axis=1), shares.sum(axis=0))
-        compared = (_tvd(shares, other) for other in (others[kind, names], again[kind, names], apart))
-        tables.append(PairDistance(kind, names, *compared))
+        tvd, floor, independent = (_tvd(shares, other) for other in (made, redrawn, apart))
+        tables.append(PairDistance(kind, names, tvd, floor, independent, all_counts if kind in BESIDE else None))
     own = tuple(float(s) for s in sizes[0]), tuple(float(s) for s in sizes[1])
     return HouseholdFindings(own, _tvd(*sizes), _tvd(sizes[0], chance), tuple(tables))
 
 
-def _tables(found: HouseholdRoster, weights: Ints | None = None) -> Iterator[tuple[str, tuple[str, str], Floats]]:
-    """Every table of two columns as shares; `weights` says how often each household counts."""
+def _tables(found: HouseholdRoster, weights: Ints | None = None) -> Iterator[tuple[str, tuple[str, str], Ints]]:
+    """Every table of two columns as counts; `weights` says how often each household counts."""
     people, homes = found.members, found.households
+    ours, theirs = ([n for n in side.names if n != side.schema.weight] for side in (homes, people))
     everybody = np.arange(len(people))
     for kind, (first, second) in (
         (HEAD, found.head_pairs()),
@@ -85,18 +95,18 @@ def _tables(found: HouseholdRoster, weights: Ints | None = None) -> Iterator[tup
         (OWN, (everybody, everybody)),
     ):
         counted = None if weights is None else weights[found.owners[second]]
-        for a, b in combinations(people.names, 2) if kind == OWN else product(people.names, repeat=2):
+        for a, b in combinations(theirs, 2) if kind == OWN else product(theirs, repeat=2):
             sides = people[a][first], people[b][second]
             yield kind, (a, b), _cross(*sides, (people.schema[a].size, people.schema[b].size), counted)
     counted = None if weights is None else weights[found.owners]
-    for a, b in product(homes.names, people.names):
+    for a, b in product(ours, theirs):
         shape = homes.schema[a].size, people.schema[b].size
         yield HOME, (a, b), _cross(homes[a][found.owners], people[b], shape, counted)
 
 
-def _cross(first: Any, second: Any, shape: tuple[int, int], weights: Ints | None) -> Floats:
+def _cross(first: Any, second: Any, shape: tuple[int, int], weights: Ints | None) -> Ints:
     cells = first.astype(np.int64) * shape[1] + second
-    return _shares(cells, shape[0] * shape[1], weights).reshape(shape)
+    return np.bincount(cells, weights, minlength=shape[0] * shape[1]).astype(np.int64).reshape(shape)
 
 
 def _shares(codes: Ints, size: int, weights: Ints | None = None) -> Floats:

@@ -1,6 +1,7 @@
 """Weighted shares of every column, authentic and synthetic: what a survey's users look at; beside them the unweighted ones.
 
-Only where the release has a survey weight. Nothing else of a comparison is weighted.
+Only where the release has a survey weight; of households, where either table has one. Members' weights count as the mean of
+their bins. Nothing else of a comparison is weighted.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.arrays import Floats
+from dipsmith.codec.encode import Encoder
 from dipsmith.errors import InputError
 from dipsmith.inference.weighted import mean_weights
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Cell, Table
 from dipsmith.report.histograms import Overlay, overlays
-from dipsmith.schema import Bins, Codes
+from dipsmith.schema import Bins, Codes, Schema
 from dipsmith.utility.findings import Findings, Rows, figure, mean, series, table
 from dipsmith.utility.metric import Chapter, Metric, SideBySide
 
@@ -56,17 +58,35 @@ def weighted_shares(both: SideBySide, i: int = 0) -> WeightedShares | None:
     synthetic = both.release.tables[i].column(weight).to_numpy().astype(np.float64)
     if len(synthetic) != len(pair.synthetic):
         synthetic = _bin_weights(pair.synthetic, weight)
+    names = [n for n in pair.names if n != weight]
+    return _compare(pair.schema, names, ((pair.authentic, authentic), (pair.synthetic, synthetic)))
+
+
+def members_shares(both: SideBySide) -> WeightedShares | None:
+    """The same of the members of households; None where they were not read, or have no weight."""
+    if both.households is None or not _weighs_members(both):
+        return None
+    people = both.households.members
+    weight = str(people.schema.weight)
+    made = Encoder(people.schema).encode(both.release.tables[people.schema.name][0])[0]
+    sides = ((people, _bin_weights(people, weight)), (made, _bin_weights(made, weight)))
+    return _compare(people.schema, [n for n in people.names if n != weight], sides)
+
+
+def _weighs_members(both: SideBySide) -> bool:
+    return both.households is not None and both.households.members.schema.weight is not None
+
+
+def _compare(schema: Schema, names: Sequence[str], sides: Sequence[tuple[Codes, Floats]]) -> WeightedShares:
     found = []
-    for name in (n for n in pair.names if n != weight):
-        size = pair.schema[name].size
-        sides = ((pair.authentic, authentic), (pair.synthetic, synthetic))
+    for name in names:
+        size = schema[name].size
         a, s = (_shares(codes[name], w, size) for codes, w in sides)
         plain = [_shares(codes[name], np.ones(len(codes)), size) for codes, _ in sides]
-        ordered = bool(pair.schema[name].domain.ordered)
         apart, without = (0.5 * float(np.abs(x - y).sum()) for x, y in ((a, s), plain))
-        found.append(WeightedColumn(name, pair.schema[name].labels, a, s, apart, without, ordered))
-    totals = float(authentic.sum()), float(synthetic.sum())
-    return WeightedShares(tuple(sorted(found, key=lambda c: -c.tvd)), totals)
+        found.append(WeightedColumn(name, schema[name].labels, a, s, apart, without, bool(schema[name].domain.ordered)))
+    (_, authentic), (_, synthetic) = sides
+    return WeightedShares(tuple(sorted(found, key=lambda c: -c.tvd)), (float(authentic.sum()), float(synthetic.sum())))
 
 
 def _shares(codes: NDArray[np.integer], weights: Floats, size: int) -> Floats:
@@ -92,15 +112,19 @@ def _bin_weights(codes: Codes, weight: str) -> Floats:
 
 
 def _find(both: SideBySide) -> dict[str, Any]:
-    return {"weighted": weighted_shares(both)}
+    return {"weighted": weighted_shares(both), "weighted members": members_shares(both)}
 
 
 def _blocks(found: Sequence[Findings]) -> list[Block]:
-    told = [f for f in found if f["weighted"] is not None]
+    return [*_of_table(found, "weighted", ""), *_of_table(found, "weighted members", " of members")]
+
+
+def _of_table(found: Sequence[Findings], key: str, whose: str) -> list[Block]:
+    told = [f for f in found if f[key] is not None]
     if not told:
         return []
-    first = told[0]["weighted"].columns
-    together = [(c, [next(o for o in f["weighted"].columns if o.name == c.name) for f in told]) for c in first]
+    first = told[0][key].columns
+    together = [(c, [next(o for o in f[key].columns if o.name == c.name) for f in told]) for c in first]
     drawn = [
         Overlay(
             c.name,
@@ -118,21 +142,21 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
         for i, label in enumerate(c.labels)
     ]
     worst = first[0]
-    title = f"Weighted shares: {worst.name} is farthest off, {worst.tvd:.3f} (unweighted {worst.unweighted:.3f})"
+    title = f"Weighted shares{whose}: {worst.name} is farthest off, {worst.tvd:.3f} (unweighted {worst.unweighted:.3f})"
     caption = (
         "Shares of the weights by level, the worst column first. TVD: total variation distance, the share of the population "
         "that would have to move; rows: the same of unweighted shares. All other chapters count rows."
     )
-    numbers = Table.of("Weighted shares", ("column", "level", "authentic", *(f.name for f in told)), rows)
+    numbers = Table.of(f"Weighted shares{whose}", ("column", "level", "authentic", *(f.name for f in told)), rows)
     svg = overlays(drawn, [series(told, f) for f in told]) if figures.available() else ""
     totals = table(
-        "What the weights add up to",
+        f"What the weights{whose} add up to",
         ("authentic", "synthetic", "ratio"),
         told,
-        lambda f: [(*f["weighted"].totals, f["weighted"].totals[1] / max(f["weighted"].totals[0], 1e-300))],
+        lambda f: [(*f[key].totals, f[key].totals[1] / max(f[key].totals[0], 1e-300))],
         "Noise was added to totals, and a release follows them as far as their noise allows.",
     )
-    return [figure(told, title, svg, caption, f"{title}.", numbers, "weighted"), totals]
+    return [figure(told, title, svg, caption, f"{title}.", numbers, key.replace(" ", "-")), totals]
 
 
 def _short(share: float) -> str:
@@ -140,10 +164,12 @@ def _short(share: float) -> str:
 
 
 def _lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
-    if found["weighted"] is None:
-        return []
-    columns = found["weighted"].columns
-    return [("mean TVD of weighted shares (beside: unweighted)", *_means(columns))]
+    sides = (("", found["weighted"]), (" of members", found["weighted members"]))
+    return [
+        (f"mean TVD of weighted shares{whose} (beside: unweighted)", *_means(told.columns))
+        for whose, told in sides
+        if told is not None
+    ]
 
 
 def _means(columns: Sequence[WeightedColumn]) -> tuple[float, float]:
@@ -151,7 +177,12 @@ def _means(columns: Sequence[WeightedColumn]) -> tuple[float, float]:
 
 
 WEIGHTED = Chapter(
-    "Weighted by the survey's weights", _find, _blocks, _lines, 3, lambda both: both.schema.weight is not None
+    "Weighted by the survey's weights",
+    _find,
+    _blocks,
+    _lines,
+    3,
+    lambda both: both.schema.weight is not None or _weighs_members(both),
 )
 
 
