@@ -21,8 +21,8 @@ from dipsmith.sources import source
 from dipsmith.utility.careers import career_gap, read_careers
 
 YEARS, RUNS, LARGE = range(2008, 2012), 200, 100_000
-DESIGNS = ((600, 16.0), (40_000, 1.0))
-"""People a year, and ε. In the first sampling counts as much as noise, in the second noise counts more."""
+DESIGNS = ((600, 16.0), (10_000, 2.0))
+"""People a year, and ε. Noise over sampling goes with 1/(ε·√people): the second is as four times the people at ε = 1."""
 NAME = "log(pay)"
 
 
@@ -82,7 +82,8 @@ def coverage_lines(runs: int = RUNS) -> list[str]:
             f"{runs} panels over {len(YEARS)} years (year, sex, pay), each simulated anew and released once; `ds.growth` with "
             "intervals of 95 %, for the confidential people themselves (`sampling=False`, noise alone) and for the law that made "
             f"them, whose growth is {whole:.4f} (one panel of {LARGE:,} a year). ± is what chance does to a share of so many "
-            "runs. AIM has one round, which growth does not depend on.",
+            "runs. AIM has one round, which growth does not depend on. Noise over sampling error goes with one over ε times "
+            "the root of the number of people: 10,000 people a year at ε = 2 are as 40,000 at ε = 1.",
             118,
         ),
         "",
