@@ -251,8 +251,8 @@ def test_fit_solves_the_stated_problem():
 def test_fit_starts_where_the_last_one_ended():
     schema = schema_of({"a": 3, "b": 4, "c": 2, "d": 5})
     evidence = noiseless(chain(), [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")], variance=25.0)
-    done = fit(schema, evidence, 4000, tolerance=1e-9, iterations=1000)
-    again = fit(schema, evidence[::-1], 4000, start=done, tolerance=1e-9, iterations=1)
+    done = fit(schema, evidence, 4000, tolerance=1e-12, iterations=1000)
+    again = fit(schema, evidence[::-1], 4000, start=done, tolerance=1e-12, iterations=1)
     np.testing.assert_allclose(
         marginal(again.tree, again.beliefs, "abcd"), marginal(done.tree, done.beliefs, "abcd"), atol=1e-6
     )

@@ -110,6 +110,7 @@ class _Dual:
         self.owner = np.repeat(np.arange(len(tables)), sizes)
         self.counts = np.concatenate([t.summing_to(total).ravel() for t in tables])
         self.penalty = np.repeat([shrink * max(sqrt(t.variance), LEAST_SD) for t in tables], sizes)
+        self.at: Array | None = None
         self.last_shares: Array | None = None
         self.last_shifts = self.shifts = np.zeros(len(tables))
 
@@ -130,6 +131,7 @@ class _Dual:
         the largest θ taken off many noisy tables would leave a product of nothing. Taken is the p of the last
         point; where factors are so large that they overflow on the way, what held there, or the largest.
         """
+        self.at = theta
         offered = [np.maximum.reduceat(theta, self.starts)]
         if self.last_shares is not None:
             offered = [np.add.reduceat(self.last_shares * theta, self.starts), self.last_shifts, *offered]
@@ -194,7 +196,8 @@ class _Dual:
 
     def fitted(self, theta: Array) -> Fitted:
         """The fitted distribution at θ."""
-        self.propagate(theta)
+        if self.at is not theta:
+            self.propagate(theta)
         potentials = dict(zip(self.scopes, self._tables(theta), strict=True))
         return Fitted(self.tree, self.product.beliefs(), potentials, self.total)
 

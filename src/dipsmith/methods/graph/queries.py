@@ -10,7 +10,7 @@ Privacy: reads a fitted model; post-processing, free.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations
 from itertools import product as cartesian
@@ -31,19 +31,34 @@ def contract(left: Array, rows: Attributes, right: Array, columns: Attributes, k
     >>> contract(p, ("a", "s"), q, ("s", "b"), ("b", "a")).tolist()
     [[3.0, 7.0], [2.0, 4.0]]
     """
-    sizes = dict(zip(rows, left.shape, strict=True)) | dict(zip(columns, right.shape, strict=True))
-    both = [n for n in rows if n in columns]
-    batch, summed = [n for n in both if n in kept], [n for n in both if n not in kept]
-    mine, yours = [n for n in rows if n not in both], [n for n in columns if n not in both]
+    path = _Contraction(rows, columns, kept, dict(zip(columns, right.shape, strict=True)))
+    return path.through(left, path.turned(right))
 
-    def block(table: Array, names: Attributes, *groups: list[str]) -> Array:
-        axes = [names.index(n) for group in groups for n in group]
-        return table.transpose(axes).reshape([prod(sizes[n] for n in group) for group in groups])
 
-    stack = product(block(left, rows, batch, mine, summed), block(right, columns, batch, summed, yours))
-    names = (*batch, *mine, *yours)
-    whole: Array = stack.reshape([sizes[n] for n in names])
-    return whole.transpose([names.index(n) for n in kept])
+class _Contraction:
+    """How two tables of some attributes are multiplied, so that one of them is turned once for many of the other."""
+
+    def __init__(self, rows: Attributes, columns: Attributes, kept: Attributes, sizes: Mapping[str, int]) -> None:
+        both = [n for n in rows if n in columns]
+        batch, summed = [n for n in both if n in kept], [n for n in both if n not in kept]
+        mine, yours = [n for n in rows if n not in both], [n for n in columns if n not in both]
+        self.left = [rows.index(n) for n in (*batch, *mine, *summed)]
+        self.right = [columns.index(n) for n in (*batch, *summed, *yours)]
+        self.flat = [prod(sizes[n] for n in group) for group in (batch, summed, yours)]
+        self.split = len(batch), len(batch) + len(mine), [sizes[n] for n in yours]
+        names = (*batch, *mine, *yours)
+        self.out = [names.index(n) for n in kept]
+
+    def turned(self, right: Array) -> Array:
+        """The second table as one matrix for each combination of what both have and is kept."""
+        return right.transpose(self.right).reshape(self.flat)
+
+    def through(self, left: Array, turned: Array) -> Array:
+        """The product with the second table, which is turned already."""
+        table, (batch, mine, yours) = left.transpose(self.left), self.split
+        stack = product(table.reshape(self.flat[0], -1, self.flat[1]), turned)
+        whole: Array = stack.reshape((*table.shape[:mine], *yours))
+        return whole.transpose(self.out)
 
 
 def marginal(tree: JunctionTree, beliefs: Sequence[Array], attributes: Sequence[str]) -> Array:
@@ -108,25 +123,27 @@ def pairs(
         return new.union(*(behind(beyond, after) for after, _ in doors[beyond] if after != clique))
 
     @cache
-    def conditional(clique: int, separator: Attributes, target: Attributes) -> tuple[Array, Attributes]:
+    def step(clique: int, separator: Attributes, target: Attributes) -> tuple[_Contraction, Array]:
+        """How P(attribute, separator) becomes P(attribute, target) in a clique."""
         axes = (*separator, *(n for n in target if n not in separator))
-        return given_separator(_axes(beliefs[clique], tree.cliques[clique], axes), axes, separator), axes
+        given = given_separator(_axes(beliefs[clique], tree.cliques[clique], axes), axes, separator)
+        path = _Contraction(("", *separator), axes, ("", *target), tree.sizes)
+        return path, path.turned(given)
 
     def walk(name: str, came_from: int, clique: int, separator: Attributes, table: Array) -> None:
         """Go on from P(name, separator) into a clique and to all that lie behind it."""
         for other in tree.cliques[clique]:
             if other not in separator and other in sought[name]:
-                given, axes = conditional(clique, separator, (other,))
-                keep(name, other, contract(table, (name, *separator), given, axes, (name, other)))
+                path, given = step(clique, separator, (other,))
+                keep(name, other, path.through(table, given))
         for beyond, door in doors[clique]:
             if beyond != came_from and sought[name] & behind(clique, beyond):
-                given, axes = conditional(clique, separator, door)
-                through = contract(table, (name, *separator), given, axes, (name, *door))
-                walk(name, clique, beyond, door, through)
+                path, given = step(clique, separator, door)
+                walk(name, clique, beyond, door, path.through(table, given))
 
     for belief, names in zip(beliefs, tree.cliques, strict=True):
-        for one, other in combinations(names, 2):
-            keep(one, other, _axes(belief, names, (one, other)))
+        for one, other, table in _pairs_within(belief, names):
+            keep(one, other, table)
     for name, (clique, names) in cartesian(tree.sizes, enumerate(tree.cliques)):
         for beyond, separator in doors[clique] if name in names else ():
             if name not in separator and sought[name] & behind(clique, beyond):
@@ -138,6 +155,22 @@ def pairs(
             if tuple(sorted((name, other), key=rank.__getitem__)) not in found:
                 keep(name, other, np.outer(alone[name], alone[other]))
     return found
+
+
+def _pairs_within(table: Array, names: Attributes) -> Iterator[tuple[str, str, Array]]:
+    """Every pair of one table: of its first attribute, by halves of the others, then of what is left without it."""
+
+    def of_first(table: Array, names: Attributes) -> Iterator[tuple[str, str, Array]]:
+        if len(names) == 2:
+            yield names[0], names[1], table
+            return
+        middle = (len(names) + 1) // 2
+        for kept in ((names[0], *names[1:middle]), (names[0], *names[middle:])):
+            yield from of_first(sum_to(table, names, kept), kept)
+
+    while len(names) > 1:
+        yield from of_first(table, names)
+        table, names = sum_to(table, names, names[1:]), names[1:]
 
 
 def _axes(table: Array, names: Sequence[str], wanted: Sequence[str]) -> Array:
