@@ -82,6 +82,13 @@ COLUMN_SECONDS = 0.07
 PREFETCHED = 1 << 22
 """Cells of all candidates up to which they are counted together with the columns, in one pass."""
 
+PLACE_ROOM = 2
+"""How many times `max_cells` a model of places has, since every table with a place is large."""
+
+PLACE_WEIGHT = 0.3
+"""What a table by place weighs among those that may be chosen. Rows of a small place depart from any model by chance: with
+weight 1 such tables take the rounds and the room from all others."""
+
 ANNEALING = 4
 """How many times more budget a round gets after one that told nothing new."""
 
@@ -195,7 +202,8 @@ class AIM:
         total = max(1.0, float(estimates.table(())[0]))
         level = area_level(schema, total, self._round_noise(schema, for_areas))
         known = area_evidence(estimates, level, self.max_cells)
-        areas = self._of_areas(schema)._fit_rows(curator.with_larger_places(for_areas, level), known, total)
+        coarse = curator.with_larger_places(for_areas, level)
+        areas = self._of_areas(schema)._fit_rows(coarse, known, total, place=_area(coarse.schema, schema))
         return fill_places(estimates, areas, level)
 
     def _round_noise(self, schema: Schema, budget: Budget) -> float:
@@ -207,10 +215,16 @@ class AIM:
         """The same method for rows in larger places: what names the place itself is counted by place."""
         place = "" if schema.places is None else schema.places.attribute.name
         workload = None if self.workload is None else [w for w in self.workload if place not in w]
-        return replace(self, planned=[p for p in self.planned if place not in p], workload=workload)
+        planned = [p for p in self.planned if place not in p]
+        return replace(self, planned=planned, workload=workload, max_cells=PLACE_ROOM * self.max_cells)
 
     def _fit_rows(
-        self, curator: Curator, known: Sequence[Evidence] = (), rows: float | None = None, told: Collection[str] = ()
+        self,
+        curator: Curator,
+        known: Sequence[Evidence] = (),
+        rows: float | None = None,
+        told: Collection[str] = (),
+        place: str = "",
     ) -> GraphModel:
         """Fit a model; columns of which evidence is `known`, or that planned tables tell, are not measured by themselves."""
         schema, asked = curator.schema, len(curator.answers)
@@ -218,7 +232,7 @@ class AIM:
         budget = shares.rest
         if self.prior is not None:
             curator.public(self.prior.what, shares.table)
-        weights = self.weights(schema)
+        weights = {c: w * (PLACE_WEIGHT if place in c else 1.0) for c, w in self.weights(schema).items()}
         for_columns, for_planned, for_rounds = self._stages(budget, weights)
         if for_rounds is not None and sum(map(schema.size, weights)) <= PREFETCHED:
             later = larger_sets(schema, LARGEST) if self._looks_wide else []
@@ -391,6 +405,11 @@ def _score(
     cost = {c: noise_left(table, sd / shares[c] ** power) for c, table in expected.items()}
     bonus = {c: -handicap(expected[c], fitted.total) - doubts[c] for c in candidates if c in doubts}
     return Misfit(schema, expected, cost=cost, weights={c: weights[c] for c in candidates}, bonus=bonus), shares
+
+
+def _area(coarse: Schema, schema: Schema) -> str:
+    """The column of larger places."""
+    return next(name for name in coarse.names if name not in schema)
 
 
 def _change(fitted: Fitted, before: Array, chosen: Attributes) -> float:

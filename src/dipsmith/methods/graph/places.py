@@ -37,9 +37,9 @@ from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.schema.places import area_name, coarse_schema, tree_of
 
-MOST_AREAS, CLEAR = 256, 20.0
-"""The graphical model sees the finest level with at most so many places, in which a typical count is so many times the
-noise on a table that it chooses; the largest places where there is no such level."""
+MOST_AREAS = 512
+"""The graphical model sees the finest level with at most so many places, in which a typical count departs by more than the
+noise on a table that it chooses, by chance alone; the largest places where there is no such level."""
 
 FLOOR = 1e-9
 """The least weight of a combination that is possible."""
@@ -131,7 +131,7 @@ def area_level(schema: Schema, rows: float, sd: float) -> int:
     place = tree_of(schema)
     sizes = sorted(schema[n].size for n in schema.names if n != place.attribute.name)
     typical = sizes[len(sizes) // 2] if sizes else 1
-    fitting = [i for i, n in enumerate(place.sizes) if n <= MOST_AREAS and rows / (n * typical) >= CLEAR * sd]
+    fitting = [i for i, n in enumerate(place.sizes) if n <= MOST_AREAS and rows / (n * typical) >= sd**2]
     return max([1, *fitting])
 
 
