@@ -140,8 +140,8 @@ def _reading() -> list[str]:
         "With places, AIM stays near TopDown on TopDown's own queries although it spends only 65 % of the budget on them: "
         "least squares uses all levels at once, and tables of small places are drawn towards those of the places that hold "
         "them. What it is not told of it answers too, from rows: nationwide as precisely as AIM without places, which has the "
-        "whole budget for it, or more, and by state and county more precisely. By tract it is less precise where the budget is large: AIM without "
-        "places then measures some columns by tract itself. `place_share` moves the balance: half of the budget for places "
+        "whole budget for it, or more, by state and county as precisely or more, by tract a tenth less precisely. With the larger budget "
+        "its model sees tracts themselves, with the smaller one states. `place_share` moves the balance: half of the budget for places "
         "takes from what is told. TopDown is our own, for small tables: one pass of least "
         "squares and one of rounding for each level."
     )

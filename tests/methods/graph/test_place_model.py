@@ -8,7 +8,7 @@ import pytest
 
 from dipsmith.counting.count import HeldRows
 from dipsmith.errors import UsageError
-from dipsmith.methods.graph import place_tables
+from dipsmith.methods.graph import aim, place_tables
 from dipsmith.methods.graph.aim import AIM
 from dipsmith.methods.graph.place_tables import (
     PlaceEstimates,
@@ -16,7 +16,7 @@ from dipsmith.methods.graph.place_tables import (
     place_questions,
     wanted_sets,
 )
-from dipsmith.methods.graph.places import PlaceModel, place_totals
+from dipsmith.methods.graph.places import PLACE_WEIGHT, PlaceModel, area_level, place_totals
 from dipsmith.methods.graph.raking import RakingGoal, rake, round_places
 from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.budget import ZCDP, PureDP
@@ -355,3 +355,27 @@ def test_the_strongest_test_of_two_worlds_is_as_strong_as_is_charged(relation):
     # The distance of two samples of unit variance: 2/n for the means, d²/4n for the spread.
     assert abs(distance - np.sqrt(likelihood(one, one, two)[1])) < 5.2 * np.sqrt(2.25 / trials)
     assert distance <= np.sqrt(2 * float(budget.rho)) + 5.2 * np.sqrt(2.25 / trials)
+
+
+@pytest.mark.parametrize(("sd", "level"), [(5.7, 3), (5.8, 2), (8.2, 1), (100.0, 1)])
+def test_the_model_sees_the_finest_places_whose_counts_chance_moves_more_than_noise(sd, level):
+    # 400 rows, columns of 2 values: 33 in a cell of the six smallest places, 67 of the three above them.
+    assert area_level(nation(), 400, sd) == level
+
+
+def test_tables_by_place_weigh_less_than_others_where_tables_are_chosen(monkeypatch):
+    seen = []
+
+    def spy(schema, fitted, candidates, weights, *rest):
+        seen.append(weights)
+        return score(schema, fitted, candidates, weights, *rest)
+
+    score = aim.score_candidates
+    monkeypatch.setattr(aim, "score_candidates", spy)
+    schema = nation(rules=False)
+    model, _ = fitted(people(schema), ZCDP.from_approx(1, 1e-9))
+    (place,) = set(model.areas.schema.names) - set(schema.names)
+    assert seen
+    for weights in seen:
+        assert {w for c, w in weights.items() if len(c) == 2 and place in c} == {PLACE_WEIGHT}
+        assert {w for c, w in weights.items() if len(c) == 2 and place not in c} == {1.0}

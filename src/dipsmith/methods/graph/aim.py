@@ -31,7 +31,7 @@ Whitehouse, Ramdas, Rogers and Wu, ICML 2023, section 3). ``docs/proofs/aim.md``
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Literal, Self
@@ -40,19 +40,27 @@ import numpy as np
 
 from dipsmith.estimation.parameters import as_groups, require_least, require_one_of, require_shares
 from dipsmith.methods.graph import careers
-from dipsmith.methods.graph.candidates import fitting_candidates, workload_weights
+from dipsmith.methods.graph.candidates import fitting_candidates, score_candidates, workload_weights
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import CLOSE, ROUGH, Evidence, join_repeats, tolerance
 from dipsmith.methods.graph.households import HouseholdModel, compositions, line_pairs, told_by_others
 from dipsmith.methods.graph.junction import Array, Attributes
-from dipsmith.methods.graph.misfit import Misfit, noise_left, relative_shares
 from dipsmith.methods.graph.model import GraphModel, rule_links
 from dipsmith.methods.graph.moves import expected_moves
 from dipsmith.methods.graph.place_tables import measure_places, plan_places, wanted_sets
-from dipsmith.methods.graph.places import PlaceModel, area_evidence, area_level, fill_places, known_columns
+from dipsmith.methods.graph.places import (
+    PLACE_ROOM,
+    PLACE_WEIGHT,
+    PlaceModel,
+    area_column,
+    area_evidence,
+    area_level,
+    fill_places,
+    known_columns,
+)
 from dipsmith.methods.graph.planned import as_columns, measure_planned, plan_tables, sets_for
 from dipsmith.methods.graph.prior import join_expected, plan_trust, split_prior, start_from
-from dipsmith.methods.graph.queries import marginal, pairs
+from dipsmith.methods.graph.queries import marginal
 from dipsmith.methods.graph.stages import (
     graph_outlook,
     measure_columns,
@@ -60,7 +68,7 @@ from dipsmith.methods.graph.stages import (
     plan_columns,
     signal,
 )
-from dipsmith.methods.graph.wide import LARGEST, bearable_cells, choice_doubt, drawn_tables, handicap, larger_sets
+from dipsmith.methods.graph.wide import LARGEST, bearable_cells, choice_doubt, larger_sets
 from dipsmith.methods.method import Planned, PublicFacts, count_noise, knob, require_relation
 from dipsmith.methods.outlook import Outlook, Suitability
 from dipsmith.methods.public_table import PublicTable, supply_statement
@@ -81,13 +89,6 @@ COLUMN_SECONDS = 0.07
 
 PREFETCHED = 1 << 22
 """Cells of all candidates up to which they are counted together with the columns, in one pass."""
-
-PLACE_ROOM = 2
-"""How many times `max_cells` a model of places has, since every table with a place is large."""
-
-PLACE_WEIGHT = 0.3
-"""What a table by place weighs among those that may be chosen. Rows of a small place depart from any model by chance: with
-weight 1 such tables take the rounds and the room from all others."""
 
 ANNEALING = 4
 """How many times more budget a round gets after one that told nothing new."""
@@ -203,7 +204,7 @@ class AIM:
         level = area_level(schema, total, self._round_noise(schema, for_areas))
         known = area_evidence(estimates, level, self.max_cells)
         coarse = curator.with_larger_places(for_areas, level)
-        areas = self._of_areas(schema)._fit_rows(coarse, known, total, place=_area(coarse.schema, schema))
+        areas = self._of_areas(schema)._fit_rows(coarse, known, total, place=area_column(schema, level))
         return fill_places(estimates, areas, level)
 
     def _round_noise(self, schema: Schema, budget: Budget) -> float:
@@ -267,7 +268,7 @@ class AIM:
             curator.report("choosing, measuring, fitting", done)
             doubt = choice_doubt(neighbours.l1(curator.relation, curator.max_rows), for_choice, len(larger))
             doubts = dict.fromkeys(set(larger) - set(weights), doubt)
-            score, times = _score(schema, fitted, allowed, offered, sd, doubts, budget.currency)
+            score, times = score_candidates(schema, fitted, allowed, offered, sd, doubts, budget.currency)
             chosen = curator.choose(allowed, score, for_choice)
             before = fitted.total * marginal(fitted.tree, fitted.beliefs, chosen)
             if spend < left:
@@ -378,38 +379,6 @@ class AIM:
 
     def _rounds(self, schema: Schema) -> int:
         return 3 * len(schema.names) if self.rounds is None else self.rounds
-
-
-def _score(
-    schema: Schema,
-    fitted: Fitted,
-    candidates: list[Attributes],
-    weights: dict[Attributes, float],
-    sd: float,
-    doubts: Mapping[Attributes, float],
-    currency: str,
-) -> tuple[Misfit, dict[Attributes, float]]:
-    """Misfit of the current model, less the noise to come, and less a handicap of larger sets, which have `doubts`.
-
-    Also the share of every candidate: how many times the budget of an average one it will get if it is chosen.
-    """
-    two_way = pairs(fitted.tree, fitted.beliefs, candidates)
-    drawn = [c for c in candidates if c in doubts]
-    expected = drawn_tables(schema, fitted, drawn) if drawn else {}
-    for c in (c for c in candidates if c not in doubts):
-        table = two_way[c[0], c[1]] if len(c) == 2 else marginal(fitted.tree, fitted.beliefs, c)
-        expected[c] = fitted.total * table
-    reached = {c: noise_left(table, sd) / (sd or 1.0) for c, table in expected.items()}
-    shares = relative_shares(reached, [c for c in candidates if c not in doubts and len(c) > 1], currency)
-    power = 1.0 if currency == "epsilon" else 0.5
-    cost = {c: noise_left(table, sd / shares[c] ** power) for c, table in expected.items()}
-    bonus = {c: -handicap(expected[c], fitted.total) - doubts[c] for c in candidates if c in doubts}
-    return Misfit(schema, expected, cost=cost, weights={c: weights[c] for c in candidates}, bonus=bonus), shares
-
-
-def _area(coarse: Schema, schema: Schema) -> str:
-    """The column of larger places."""
-    return next(name for name in coarse.names if name not in schema)
 
 
 def _change(fitted: Fitted, before: Array, chosen: Attributes) -> float:

@@ -1,4 +1,4 @@
-"""The marginals that AIM may choose: those of its workload and all below them, as far as the model has room for them.
+"""The marginals that AIM may choose, those of its workload and all below them that the model has room for; their scores.
 
 Privacy: knows public sizes and a model made from noisy answers.
 """
@@ -9,8 +9,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 
+from dipsmith.methods.graph.entropy import Fitted
 from dipsmith.methods.graph.junction import Attributes, JunctionTree, cell_counter, link_growth
+from dipsmith.methods.graph.misfit import Misfit, noise_left, relative_shares
 from dipsmith.methods.graph.model import COUNTED_CELLS, within_cells
+from dipsmith.methods.graph.queries import marginal, pairs
+from dipsmith.methods.graph.wide import drawn_tables, handicap
 from dipsmith.schema import Schema
 
 MANY_COLUMNS = 32
@@ -68,3 +72,30 @@ def fitting_candidates(
             elif cells > max_cells:
                 refused.add(c)
     return fitting
+
+
+def score_candidates(
+    schema: Schema,
+    fitted: Fitted,
+    candidates: list[Attributes],
+    weights: dict[Attributes, float],
+    sd: float,
+    doubts: Mapping[Attributes, float],
+    currency: str,
+) -> tuple[Misfit, dict[Attributes, float]]:
+    """Misfit of the current model, less the noise to come, and less a handicap of larger sets, which have `doubts`.
+
+    Also the share of every candidate: how many times the budget of an average one it will get if it is chosen.
+    """
+    two_way = pairs(fitted.tree, fitted.beliefs, candidates)
+    drawn = [c for c in candidates if c in doubts]
+    expected = drawn_tables(schema, fitted, drawn) if drawn else {}
+    for c in (c for c in candidates if c not in doubts):
+        table = two_way[c[0], c[1]] if len(c) == 2 else marginal(fitted.tree, fitted.beliefs, c)
+        expected[c] = fitted.total * table
+    reached = {c: noise_left(table, sd) / (sd or 1.0) for c, table in expected.items()}
+    shares = relative_shares(reached, [c for c in candidates if c not in doubts and len(c) > 1], currency)
+    power = 1.0 if currency == "epsilon" else 0.5
+    cost = {c: noise_left(table, sd / shares[c] ** power) for c, table in expected.items()}
+    bonus = {c: -handicap(expected[c], fitted.total) - doubts[c] for c in candidates if c in doubts}
+    return Misfit(schema, expected, cost=cost, weights={c: weights[c] for c in candidates}, bonus=bonus), shares

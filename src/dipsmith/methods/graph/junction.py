@@ -185,6 +185,17 @@ def sum_axes(table: Array, kept: Sequence[int]) -> Array:
     return summed
 
 
+def divide(table: Array, sums: Array) -> Array:
+    """A table divided by sums of its cells, 0 where these are 0; a mask is asked for only where it is needed.
+
+    >>> divide(np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([[4.0], [0.0]])).tolist()
+    [[0.25, 0.75], [0.0, 0.0]]
+    """
+    if sums.min(initial=np.inf) > 0:
+        return np.asarray(table / sums)
+    return np.divide(table, sums, out=np.zeros_like(table), where=sums > 0)
+
+
 def product(left: Array, right: Array) -> Array:
     """The product of two matrices, or of two stacks of equally many, without threads.
 

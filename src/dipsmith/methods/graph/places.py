@@ -41,6 +41,13 @@ MOST_AREAS = 512
 """The graphical model sees the finest level with at most so many places, in which a typical count departs by more than the
 noise on a table that it chooses, by chance alone; the largest places where there is no such level."""
 
+PLACE_ROOM = 2
+"""How many times `max_cells` a model of places has, since every table with a place is large."""
+
+PLACE_WEIGHT = 0.3
+"""What a table by place weighs among those that may be chosen. Rows of a small place depart from any model by chance: with
+weight 1 such tables take the rounds and the room from all others."""
+
 FLOOR = 1e-9
 """The least weight of a combination that is possible."""
 
@@ -102,8 +109,7 @@ class PlaceModel:
 
     @property
     def _area(self) -> str:
-        place = tree_of(self.schema)
-        return area_name(place.attribute.name, place.names[self.level])
+        return area_column(self.schema, self.level)
 
     def kept_tables(self) -> tuple[Attributes, ...]:
         """The tables by place, and those of other columns."""
@@ -126,6 +132,12 @@ class PlaceModel:
         return cls(schema, areas, own["level"], tuple(own["columns"]), tables, arrays["places/counts"])
 
 
+def area_column(schema: Schema, level: int) -> str:
+    """The column of the places of a level."""
+    place = tree_of(schema)
+    return area_name(place.attribute.name, place.names[level])
+
+
 def area_level(schema: Schema, rows: float, sd: float) -> int:
     """The level of places that a graphical model of so many rows should see, with such noise on what it chooses."""
     place = tree_of(schema)
@@ -137,8 +149,8 @@ def area_level(schema: Schema, rows: float, sd: float) -> int:
 
 def area_evidence(estimates: PlaceEstimates, level: int, max_cells: int) -> list[Evidence]:
     """What tables by place tell of larger places: the evidence that the graphical model starts from."""
-    schema, place = estimates.schema, estimates.places
-    coarse, area = coarse_schema(schema, level), area_name(place.attribute.name, place.names[level])
+    schema = estimates.schema
+    coarse, area = coarse_schema(schema, level), area_column(schema, level)
     found = []
     for names in fitting_sets(coarse, area, estimates.sets, max_cells):
         # What all rows together say is in the sums over places, but a fit that shrinks cells would lose it.
@@ -181,7 +193,7 @@ def fill_places(estimates: PlaceEstimates, areas: GraphModel, level: int) -> Pla
     columns = counted_columns(schema, estimates.sets)
     shape = tuple(schema[n].size for n in columns)
     totals = place_totals(estimates)
-    area = area_name(place.attribute.name, place.names[level])
+    area = area_column(schema, level)
     prior = areas.marginal((area, *columns)).reshape(place.sizes[level], prod(shape))
     mask = Marginal.of(schema, columns).possible() if columns else None
     prior = (prior + FLOOR / prior.size) * (1.0 if mask is None else mask)

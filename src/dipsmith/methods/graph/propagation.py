@@ -31,7 +31,7 @@ from math import inf, log, prod
 
 import numpy as np
 
-from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, product, sum_axes
+from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, divide, product, sum_axes
 
 SMALL = 1 << 11
 """Cliques of at most so many cells are kept as one table: three would be more calls than they save."""
@@ -214,9 +214,8 @@ class Propagation:
             return -inf
         self._cliques[0].times(self._whole, np.array(1 / whole))
         for child in range(1, len(self._cliques)):
-            above, below = self._parent(child).sum(self._above[child]), messages[child]
-            ratio = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
-            self._cliques[child].times(self._below[child], ratio)
+            above = self._parent(child).sum(self._above[child])
+            self._cliques[child].times(self._below[child], divide(above, messages[child]))
         return log_sum + log(whole)
 
     def marginals(self) -> list[Array]:

@@ -19,7 +19,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, product, sum_axes, sum_to
+from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, divide, product, sum_axes, sum_to
 
 
 def contract(left: Array, rows: Attributes, right: Array, columns: Attributes, kept: Attributes) -> Array:
@@ -45,7 +45,7 @@ class _Contraction:
         self.left = [rows.index(n) for n in (*batch, *mine, *summed)]
         self.right = [columns.index(n) for n in (*batch, *summed, *yours)]
         self.flat = [prod(sizes[n] for n in group) for group in (batch, summed, yours)]
-        self.split = len(batch), len(batch) + len(mine), [sizes[n] for n in yours]
+        self.split = len(batch) + len(mine), [sizes[n] for n in yours]
         names = (*batch, *mine, *yours)
         self.out = [names.index(n) for n in kept]
 
@@ -55,7 +55,7 @@ class _Contraction:
 
     def through(self, left: Array, turned: Array) -> Array:
         """The product with the second table, which is turned already."""
-        table, (batch, mine, yours) = left.transpose(self.left), self.split
+        table, (mine, yours) = left.transpose(self.left), self.split
         stack = product(table.reshape(self.flat[0], -1, self.flat[1]), turned)
         whole: Array = stack.reshape((*table.shape[:mine], *yours))
         return whole.transpose(self.out)
@@ -182,7 +182,7 @@ def given_separator(table: Array, names: Attributes, separator: Attributes) -> A
     """The probabilities of a table given some of its attributes: divided by their marginal."""
     below = sum_to(table, names, separator)
     spread = below.reshape([table.shape[i] if n in separator else 1 for i, n in enumerate(names)])
-    return np.divide(table, spread, out=np.zeros_like(table), where=spread > 0)
+    return divide(table, spread)
 
 
 def given_others(
