@@ -38,7 +38,13 @@ VOTERS = "table, schema = voters.simulate(), voters.schema()"
             personnel.schema(),
             PublicFacts(rows=40_000),
         ),
-        (VOTERS, Steps(layers=2, same_order=True), voters.schema(), PublicFacts(rows=voters.PEOPLE)),
+        pytest.param(
+            VOTERS,
+            Steps(layers=2, same_order=True),
+            voters.schema(),
+            PublicFacts(rows=voters.PEOPLE),
+            marks=pytest.mark.crowd,
+        ),
     ],
     ids=["labels", "1.3 million cells"],
 )
