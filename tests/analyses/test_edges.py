@@ -50,7 +50,7 @@ def test_rows_in_any_order_have_the_same_sums() -> None:
     one, other = (from_exact_sums(asked, f) for f in (frame, frame.sample(frac=1, random_state=1)))
     assert np.allclose(one.values, other.values, rtol=1e-9, atol=1e-12)
     few, none = (
-        public_columns.Runs.of([design.PublicBlock("a", codes, 9, None, np.arange(9), ())], 900)
+        public_columns.RowRuns.of([design.PublicBlock("a", codes, 9, None, np.arange(9), ())], 900)
         for codes in (np.repeat(np.arange(9), 100), np.tile(np.arange(9), 100))
     )
     assert (len(few.starts), len(none.starts)) == (9, 900)

@@ -30,14 +30,14 @@ PIECE = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
+class RowRuns:
     """Rows that follow one another and agree in every public column, as one: where each run starts, and its rows."""
 
     starts: Ints
     lengths: Ints
 
     @classmethod
-    def of(cls, blocks: Sequence[PublicBlock], rows: int) -> Runs:
+    def of(cls, blocks: Sequence[PublicBlock], rows: int) -> RowRuns:
         """Of rows in the order in which they stand: those that are sorted by other columns last have few runs."""
         new = np.zeros(rows, dtype=bool)
         new[:1] = True

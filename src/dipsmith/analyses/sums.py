@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dipsmith.analyses.bin_doubt import Values
 from dipsmith.analyses.design import Design, Float, Ints, PrivateTerm
-from dipsmith.analyses.public_columns import Gram, GroupColumns, Inverse, PublicColumns, Runs, compose
+from dipsmith.analyses.public_columns import Gram, GroupColumns, Inverse, PublicColumns, RowRuns, compose
 from dipsmith.analyses.sum_table import SumTable
 
 LEAST_BIAS = 0.05
@@ -63,9 +63,9 @@ class Layout:
     # --- what is public ----------------------------------------------------------------------------
 
     @cached_property
-    def runs(self) -> Runs:
+    def runs(self) -> RowRuns:
         """Rows that follow one another and agree in the public columns."""
-        return Runs.of(self.design.blocks, len(self.design.often))
+        return RowRuns.of(self.design.blocks, len(self.design.often))
 
     @cached_property
     def run_often(self) -> Float:
