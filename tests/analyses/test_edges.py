@@ -44,7 +44,7 @@ def test_an_absorbed_fixed_effect_changes_nothing(ours: str, theirs: str, monkey
 
 
 def test_rows_in_any_order_have_the_same_sums() -> None:
-    """RowRuns of rows that agree in the public columns are one row: sorted rows have few, others none."""
+    """Runs of rows that agree in the public columns are one row: sorted rows have few, others none."""
     frame = pd.concat([people(300, 1)] * 2).sort_values(["agency", "year", "age", "race", "sex", "pay"])
     asked = "log(pay) ~ sex + race + age + I(age**2) | agency + year"
     one, other = (from_exact_sums(asked, f) for f in (frame, frame.sample(frac=1, random_state=1)))
