@@ -41,6 +41,17 @@ def put_panel(folder) -> str:
     return (folder / "panel.yaml").read_text()
 
 
+def test_fixed_columns_of_a_panel_are_complete(shared):
+    """What a column may be within its unit is no fault of the column by itself."""
+    text = put_panel(shared.folder)
+    made = shared.ask("POST", "/api/projects", {"data": "panel.parquet"})["project"]
+    address = f"/api/p/{made}/schema/import"
+    found = shared.ask("POST", address, {"text": text})["report"]
+    assert [c["error"] for c in found["columns"]] == [""] * len(found["columns"])
+    assert found["share"] == 1
+    assert "fixed" in shared.ask("POST", address, {"text": text.replace(", order: year", "")})["report"]["problem"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "put", "method"), [("weighted.csv", put_weighted, "mst"), ("panel.parquet", put_panel, "aim")]

@@ -182,7 +182,7 @@ def report(workspace: Workspace, document: Mapping[str, Any]) -> dict[str, Any]:
     problem, cells = "", None
     try:
         schema = _read(workspace, document)
-        cells = f"{schema.size():,}" if schema.size() < 10**12 else f"{schema.size():.2e}"
+        cells = f"{schema.size():,}" if schema.size() < 10**12 else f"about 10^{len(str(schema.size())) - 1}"
     except InputError as error:
         problem = str(error)
     share = (complete + bool(document.get("unit")) + bool(relation)) / (len(fields) + 2)
@@ -195,7 +195,9 @@ def _column(workspace: Workspace, field: Mapping[str, Any], relation: object) ->
     try:
         if not field.get("type") and set(field) <= {"name", "role", "title", "type"}:
             raise SchemaError("choose its type")
-        attribute = _read(workspace, {**_ALONE, "fields": [field]}).attributes[0]
+        # whether a column may be fixed depends on the unit: the whole schema says it
+        alone = {key: value for key, value in field.items() if key != "fixed"}
+        attribute = _read(workspace, {**_ALONE, "fields": [alone]}).attributes[0]
         if not attribute.domain.total and relation != "add-remove":
             raise SchemaError("say where a value outside the list goes: other, or missing")
         says, labels = describe(attribute), list(attribute.labels[:200])
