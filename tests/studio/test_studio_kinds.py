@@ -41,14 +41,15 @@ def put_panel(folder) -> str:
     return (folder / "panel.yaml").read_text()
 
 
-def test_fixed_columns_of_a_panel_are_complete(shared):
-    """What a column may be within its unit is no fault of the column by itself."""
+def test_fixed_columns_and_weights_are_complete(shared):
+    """What a column may be within its unit, or beside others, is no fault of the column by itself."""
     text = put_panel(shared.folder)
     made = shared.ask("POST", "/api/projects", {"data": "panel.parquet"})["project"]
     address = f"/api/p/{made}/schema/import"
-    found = shared.ask("POST", address, {"text": text})["report"]
-    assert [c["error"] for c in found["columns"]] == [""] * len(found["columns"])
-    assert found["share"] == 1
+    for whole in (text, WEIGHTED):
+        found = shared.ask("POST", address, {"text": whole})["report"]
+        assert [c["error"] for c in found["columns"]] == [""] * len(found["columns"])
+        assert found["share"] == 1
     assert "fixed" in shared.ask("POST", address, {"text": text.replace(", order: year", "")})["report"]["problem"]
 
 
@@ -166,6 +167,7 @@ def test_households_and_their_members_from_two_files_to_their_comparison(studio,
         page.uncheck(f"input[name=classifier][value={name}]")
     page.click("#look")
     page.wait_for_selector("#pick button", timeout=240_000)
+    page.wait_for_selector("#shown table, #shown svg")
     page.click("#scores > summary")
     page.wait_for_selector(".report h2:has-text('Households')")
     assert serious(page) == []

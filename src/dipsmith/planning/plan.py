@@ -265,7 +265,7 @@ def _plan_totals(schema: Schema, budget: Budget, tables: Sequence[WeightTotals])
     for table, cost in zip(tables, each, strict=True):
         law, _ = WeightQuestion(table).priced(str(schema.priced_as), schema.unit.max_rows, cost, "")
         error = law.variance**0.5 * table.step
-        note = f"noise on a weighted total: standard error {error:,.3g}"
+        note = f"noise on a weighted total: standard error {round(error):,}"
         steps.append(Planned("weighted totals", table.key, cost, table.size, error, note, group="weighted totals"))
     return steps, rest
 

@@ -195,8 +195,8 @@ def _column(workspace: Workspace, field: Mapping[str, Any], relation: object) ->
     try:
         if not field.get("type") and set(field) <= {"name", "role", "title", "type"}:
             raise SchemaError("choose its type")
-        # whether a column may be fixed depends on the unit: the whole schema says it
-        alone = {key: value for key, value in field.items() if key != "fixed"}
+        # whether a column may be fixed or a weight depends on the unit and the others: the whole schema says it
+        alone = {k: v for k, v in field.items() if k != "fixed" and (k, v) != ("role", "weight")}
         attribute = _read(workspace, {**_ALONE, "fields": [alone]}).attributes[0]
         if not attribute.domain.total and relation != "add-remove":
             raise SchemaError("say where a value outside the list goes: other, or missing")
