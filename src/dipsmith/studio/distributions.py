@@ -94,14 +94,9 @@ def keep(found: Comparison, folder: Path) -> None:
         "rows": list(releases[0].rows),
         "verdict": [line for f in releases for line in verdict(f, f.name if len(releases) > 1 else "")],
         # Rows by themselves: whose they are, and what stays the same in all rows of a person, was left behind.
-<<<<<<< HEAD
         "schema": replace(
             schema, attributes=tuple(replace(a, fixed=False) for a in (*schema, *people)), members=None
         ).to_dict(),
-=======
-        "schema": replace(schema, attributes=tuple(replace(a, fixed=False) for a in schema)).to_dict()
-        | {"unit": "row"},
->>>>>>> 86d1321e (fix: distributions of households can be browsed; weights are complete on the schema page)
         "columns": columns,
         "pairs": pairs,
     }
