@@ -244,12 +244,11 @@ def page(lines: dict[str, dict]) -> str:
     text = [
         "# Scoreboard",
         "",
-        f"Last run {today}, by `benchmarks/scoreboard.py`, which says what is measured and resumes",
+        f"Last run {today}, by `benchmarks/scoreboard.py`, which says what is measured and resumes (`make scoreboard DATA=DIR`",
+        "runs all of it). δ = 1e-9, neighbours add-remove; four fifths of the rows are synthesised, one fifth tests what is",
+        "trained on synthetic rows. Bold: the best of its table and ε. What is not listed was not run.",
+        "",
     ]
-    text += [
-        "(`make scoreboard DATA=DIR` runs all of it). δ = 1e-9, neighbours add-remove; four fifths of the rows are synthesised, one fifth tests what is trained"
-    ]
-    text += ["on synthetic rows. Bold: the best of its table and ε. What is not listed was not run.", ""]
     if not any(key[1] != "dipsmith" for key in means(lines)):
         text += ["No peer was run so far.", ""]
     text += [
