@@ -96,7 +96,8 @@ def keep(found: Comparison, folder: Path) -> None:
         # Rows by themselves: whose they are, and what stays the same in all rows of a person, was left behind.
         "schema": replace(
             schema, attributes=tuple(replace(a, fixed=False) for a in (*schema, *people)), members=None
-        ).to_dict(),
+        ).to_dict()
+        | {"unit": "row"},
         "columns": columns,
         "pairs": pairs,
     }

@@ -154,7 +154,7 @@ def plan_columns(
     return steps
 
 
-CHOICE_SECONDS, PAIR_SECONDS, PAIR_BYTES = 5e-6, 2e-3, 75e3
+CHOICE_SECONDS, PAIR_SECONDS, PAIR_BYTES = 5e-6, 1.6e-3, 75e3
 """Counting all pairs of columns and choosing among them again and again: seconds by the cube of their number and by pair,
 bytes by pair."""
 CHOSEN_SECONDS, CHOSEN_BYTES = 2.7e-6, 350.0
