@@ -59,13 +59,17 @@ class PublicColumn:
             return cls(canonical_values(pa.nulls(0), kind), np.empty(0, np.int32))
         encoded = whole.dictionary_encode().combine_chunks()
         # Distinct as they were stored need not be distinct as they are released: "1.0" and "1" are one number.
-        values = canonical_values(encoded.dictionary, kind).dictionary_encode()
-        order = pc.sort_indices(values.dictionary)
+        values = canonical_values(encoded.dictionary, kind)
+        which = np.arange(len(values))
+        if values.null_count or not values.equals(encoded.dictionary):
+            again = values.dictionary_encode()
+            values, which = again.dictionary, _indices(again)
+        order = pc.sort_indices(values)
         place = np.empty(len(order) + 1, np.int32)
         place[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
         place[-1] = -1
-        of_value = np.append(place[_indices(values)], np.int32(-1))
-        return cls(values.dictionary.take(order), of_value[_indices(encoded)])
+        of_value = np.append(place[which], np.int32(-1))
+        return cls(values.take(order), of_value[_indices(encoded)])
 
     def taken(self, rows: NDArray[np.int64]) -> pa.ChunkedArray:
         """The values of some rows, in pieces of `BLOCK` rows."""
