@@ -1,6 +1,7 @@
 """How fast a number changes within one unit of a panel: direct estimates from noisy sums, and what is refused."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dipsmith as ds
@@ -8,6 +9,7 @@ from dipsmith.codec.encode import Encoder
 from dipsmith.errors import NotCarried, UsageError
 from dipsmith.examples import personnel
 from dipsmith.inference.combine import Combined
+from dipsmith.schema import Schema
 from dipsmith.schema.growth import GrowthSums
 
 YEARS = range(2008, 2012)
@@ -54,3 +56,20 @@ def test_units_differ_as_measured_and_synthetic_careers_differ_more(release, mon
     assert 0.6 * true < ds.growth(release, "pay").within[0] < 1.6 * true
     monkeypatch.setattr("dipsmith.inference.growth.GrowthSpread.key", "of releases that have none")
     assert ds.growth(release, "pay").within[0] > 1.8 * true
+
+
+@pytest.mark.slow
+def test_people_who_rise_or_fall_for_life_have_no_narrower_interval():
+    """Synthetic careers forget who rises and who falls, and vary far less than such people do: they must not bound it."""
+    people, years, random = 500, np.arange(8), np.random.default_rng(3)
+    fields = [{"name": "year", "type": "integer", "minimum": 0, "maximum": 7}]
+    fields += [{"name": "x", "type": "number", "bins": {"edges": list(range(0, 101, 4))}}]
+    unit = {"column": "person", "max_rows": 8, "order": "year"}
+    schema = Schema.from_dict({"name": "lives", "unit": unit, "neighbours": "add-remove", "fields": fields})
+    x = random.uniform(35, 65, (people, 1)) + random.choice([-2, 2], (people, 1)) * (years - 3.5)
+    person = np.repeat(np.arange(people), 8)
+    table = pa.table({"person": person, "year": np.tile(years, people), "x": x.ravel()})
+    made = ds.synthesize(table, schema, ds.AIM(rounds=1), budget=ds.PureDP(50), testing=True, noise_seed=2, seed=2)
+    squares, products = GrowthSums(schema, "x").unit_sums(person, Encoder(schema).encode(table)[0])
+    true = float(((products - products.sum() / squares.sum() * squares) ** 2).sum() / squares.sum() ** 2)
+    assert 0.9 * true < ds.growth(made, "x").within[0] < 1.2 * true

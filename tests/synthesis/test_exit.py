@@ -345,6 +345,14 @@ def test_canonical_values_are_the_same_from_every_type_and_order(kind, numbers, 
     assert all(f == found[0] for f in found)
 
 
+@pytest.mark.parametrize("first", [0.0, -0.0])
+def test_zero_is_one_value_whatever_its_sign(first):
+    """Else which rows are of one kind, and the order of kinds, would tell what came first in the file."""
+    column = PublicColumn.of([pa.array([first, -first, 1.0, first])], "number")
+    assert column.values.to_pylist() == [0.0, 1.0]
+    assert column.ranks.tolist() == [0, 0, 1, 0]
+
+
 def _stored(plain, stored, kind):
     if pa.types.is_string(stored) or pa.types.is_large_string(stored) or pa.types.is_binary(stored):
         text = plain.cast(pa.date32()).cast(pa.string()) if kind == "date" else plain.cast(pa.string())

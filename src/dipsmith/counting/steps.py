@@ -42,7 +42,8 @@ class StepRows(DerivedRows):
 
     def __init__(self, panel: Schema, read: Callable[[], tuple[Codes, Hashes]], total: Callable[[], int]) -> None:
         steps = step_schema(panel)
-        super().__init__(steps, self._arrange, total)
+        # In one period a unit has one step: that makes the number of its rows no more public than it was.
+        super().__init__(steps, self._arrange, total if panel.unit.max_rows == 1 else lambda: None)
         self._panel, self._read = panel, read
 
     def _arrange(self) -> Codes:

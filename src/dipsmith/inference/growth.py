@@ -3,9 +3,9 @@
 The slope of the number on its period with an effect for every unit, from the two noisy sums that were measured for it over
 all units: their noise is known, whatever the synthetic careers carry. Beside the noise stands the sampling of units: with e
 what a unit's sum of products differs by from the slope times its sum of squares, the slope has the variance Σe² over the
-squared sum of squares (clustered by unit: Liang and Zeger, Biometrika 73, 1986). Σe² was measured for it too; it is taken as
-large as its noise, once, leaves it, and not larger than in the synthetic careers. These remember one period only, so that
-their slopes vary more than those of people, and not less.
+squared sum of squares (clustered by unit: Liang and Zeger, Biometrika 73, 1986). Σe² was measured for it too, and is taken
+as large as its noise, once, leaves it. Synthetic careers do not tell it: they remember one period only, so that they vary
+more than people whose numbers go up and down, and less than people of whom some rise and others fall for life.
 
 Privacy
 -------
@@ -99,13 +99,12 @@ def growth(release: Any, *columns: str, level: float = 0.95, sampling: bool = Tr
 
 
 def _spread(release: Release, measured: Mapping[str, MeasuredTable], sums: GrowthSums, slope: float) -> float:
-    """The sum of squares of what units' sums differ by from the slope: as measured, at most as in synthetic careers."""
+    """The sum of squares of what units' sums differ by from the slope: as measured, of older releases as in their careers."""
     cells = GrowthSpread(sums.schema, sums.column)
-    told, made = measured.get(cells.key), float(np.mean([_in_careers(t, release, sums, slope) for t in release.tables]))
+    told = measured.get(cells.key)
     if told is None:
-        return made
-    most = float(told.array[0] + np.sqrt(told.variance))
-    return min(made, max(0.0, most) * cells.steps[0])
+        return float(np.mean([_in_careers(t, release, sums, slope) for t in release.tables]))
+    return max(0.0, float(told.array[0] + np.sqrt(told.variance))) * cells.steps[0]
 
 
 def _in_careers(table: pa.Table, release: Release, sums: GrowthSums, slope: float) -> float:

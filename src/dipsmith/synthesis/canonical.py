@@ -61,7 +61,8 @@ class PublicColumn:
         # Distinct as they were stored need not be distinct as they are released: "1.0" and "1" are one number.
         values = canonical_values(encoded.dictionary, kind)
         which = np.arange(len(values))
-        if values.null_count or not values.equals(encoded.dictionary):
+        # Arrow takes -0.0 for equal to 0.0, so that of floats it cannot say whether all are as they were.
+        if values.null_count or pa.types.is_floating(values.type) or not values.equals(encoded.dictionary):
             again = values.dictionary_encode()
             values, which = again.dictionary, _indices(again)
         order = pc.sort_indices(values)

@@ -45,8 +45,8 @@ def one(name: str, file: str, old: str, new: str, test: str) -> Mutant:
 
 FILES_DICTIONARIES = (
     (
-        "        order = pc.sort_indices(values.dictionary)\n",
-        "        order = pa.array(np.arange(len(values.dictionary)))\n",
+        "        order = pc.sort_indices(values)\n",
+        "        order = pa.array(np.arange(len(values)))\n",
     ),
     (
         "pieces.append(self.values.take(pa.array(some, mask=some < 0)))",
@@ -384,8 +384,8 @@ MUTANTS = (
     one(
         "distinct values in the order of the file",
         "synthesis/canonical.py",
-        "        order = pc.sort_indices(values.dictionary)\n",
-        "        order = pa.array(np.arange(len(values.dictionary)))\n",
+        "        order = pc.sort_indices(values)\n",
+        "        order = pa.array(np.arange(len(values)))\n",
         f"{BYTES}::test_labelled_releases_tell_no_order_in_either_format",
     ),
     Mutant(
@@ -1019,6 +1019,13 @@ MUTANTS = (
         "replace(self._some(most), schema=schema), lambda: None)\n",
         "replace(self._some(most), schema=schema), lambda: len(self._some(most)))\n",
         f"{PANELS}::test_some_steps_know_the_period_before_and_none_is_drawn_more_often",
+    ),
+    one(
+        "the number of rows for free where there is one period",
+        "counting/steps.py",
+        "self._arrange, total if panel.unit.max_rows == 1 else lambda: None)\n",
+        "self._arrange, total)\n",
+        "tests/methods/graph/test_career_model.py::test_one_period_does_not_make_the_number_of_rows_public",
     ),
     one(
         "lawful rows of a panel as the public number of rows",

@@ -1,6 +1,7 @@
 """AIM on a panel: careers whose transitions, arrivals and departures are those that were measured."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -212,3 +213,19 @@ def test_how_many_rows_break_a_rule_is_not_told_for_free(held):
         return curator.rows, curator.with_panel_steps(PureDP(1)).rows
 
     assert told(1) == told(8) == (9, 9)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_one_period_does_not_make_the_number_of_rows_public(held):
+    """Where there is one period a unit has one step, however many rows: how many these are together stays private."""
+    fields = [{"name": "year", "type": "integer", "minimum": 2001, "maximum": 2001}]
+    fields += [{"name": "place", "type": "string", "enum": ["x", "y"], "other": "x"}]
+    unit = {"column": "person", "max_rows": 5, "order": "year"}
+    schema = Schema.from_dict({"name": "once", "unit": unit, "neighbours": "replace", "fields": fields})
+    table = pa.table({"person": [1, 2, 3, 3, 3], "year": [2001] * 5, "place": ["x", "y", "x", "y", "x"]})
+    rows = BatchRows(source(table), schema, bytes(32))
+    if held:
+        rows = HeldRows(replace(Encoder(schema).encode(table)[0], units=np.array([0, 1, 2, 2, 2])))
+    steps = Curator(rows, PureDP(1), stream=Stream.of(1), journal=Rehearsal()).with_panel_steps(PureDP(1))
+    assert steps.max_rows == 1
+    assert steps.rows is None
