@@ -73,3 +73,18 @@ def test_people_who_rise_or_fall_for_life_have_no_narrower_interval():
     squares, products = GrowthSums(schema, "x").unit_sums(person, Encoder(schema).encode(table)[0])
     true = float(((products - products.sum() / squares.sum() * squares) ** 2).sum() / squares.sum() ** 2)
     assert 0.9 * true < ds.growth(made, "x").within[0] < 1.2 * true
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_numbers_almost_too_large_have_an_interval_of_their_own_law():
+    """Variances of 1e196: their squares overflow, and what overflows must not make an interval of normal noise."""
+    fields = [{"name": "year", "type": "integer", "minimum": 0, "maximum": 3}]
+    fields += [{"name": "x", "type": "number", "missing": True, "bins": {"edges": [-9e99, -1e50, 0, 1e50, 9e99]}}]
+    unit = {"column": "person", "max_rows": 4, "order": "year"}
+    schema = Schema.from_dict({"name": "vast", "unit": unit, "neighbours": "add-remove", "fields": fields})
+    x = np.random.default_rng(3).choice([-9e99, -1e50, 0, 1e50, 8e99], 240)
+    table = pa.table({"person": np.repeat(np.arange(60), 4), "year": np.tile(np.arange(4), 60), "x": x})
+    made = ds.synthesize(table, schema, ds.AIM(rounds=1), budget=ds.PureDP(30), testing=True, noise_seed=2, seed=2)
+    found = ds.growth(made, "x")
+    assert 1 < found.df[0] < 1e6

@@ -17,6 +17,7 @@ from dipsmith.cli.main import app
 from dipsmith.errors import SchemaError, SourceError, UsageError
 from dipsmith.schema.dictionary import ColumnFacts, draft_from_facts, propose_bins
 from dipsmith.sources import source
+from dipsmith.sources.dictionaries.catalogue import _in_list
 from dipsmith.sources.dictionaries.dictionary import read_dictionary
 
 FRAME = pd.DataFrame({"sex": [1.0, 2.0, 1.0], "age": [31.0, 47.0, 62.0], "town": ["Bonn", "Köln", "SECRETTOWN"]})
@@ -219,6 +220,18 @@ def test_catalogue_of_sqlite_without_a_row(tmp_path, monkeypatch):
         with pytest.raises(SourceError, match="no such SQLite file"):
             read("sqlite://nobody.db", "people")
     assert not (tmp_path / "nobody.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("check", "values"),
+    [
+        ("((code = ANY (ARRAY['-1'::integer, 0, 1])))", ["-1", "0", "1"]),  # as PostgreSQL writes negative numbers
+        ("(code IN (1, 2) AND sex IN ('F', 'M'))", ["1", "2"]),
+        ("((code)::text = ANY ((ARRAY['F'::character varying(3), 'M'::character varying])::text[]))", ["F", "M"]),
+    ],
+)
+def test_the_list_of_a_check_is_that_of_its_column(check, values):
+    assert [value for value, _ in _in_list([check], "code")] == values
 
 
 def test_the_header_of_parquet_states_types(tmp_path):

@@ -77,7 +77,7 @@ def growth(release: Any, *columns: str, level: float = 0.95, sampling: bool = Tr
     within = np.array(spread) / squares**2 if sampling else np.zeros(len(asked))
     variance = noise + within
     laplace = np.array([measured[s.key].law == "discrete Laplace" for s in asked])
-    heavy = noise**2 * KURTOSIS * FARTHER * laplace
+    share = np.divide(variance, noise, out=np.full(len(asked), inf), where=laplace & (noise > 0))
     logs = [s.column for s in asked if in_logarithms(schema[s.column])]
     whom = "the people behind: noise, and sampling of units" if sampling else "the confidential units: noise alone"
     return Combined(
@@ -87,7 +87,7 @@ def growth(release: Any, *columns: str, level: float = 0.95, sampling: bool = Tr
         between=np.zeros(len(asked)),
         noise=noise,
         variance=variance,
-        df=np.divide(variance**2, heavy, out=np.full(len(asked), inf), where=heavy > 0),
+        df=share**2 / (KURTOSIS * FARTHER),  # squares of variances might overflow
         sets=len(found.tables),
         rule=f"Change per {schema.unit.order} within one {schema.unit.column}, from noisy sums over all of them, for {whom}",
         level=level,

@@ -91,7 +91,7 @@ def _falling_from_mode(rates: Array, spread: Array, cells: Array, sd: float) -> 
     found = np.concatenate([up[:0:-1], down])
     # Far moves share one rate. Their sum has noise of its own: what is within it is taken for none.
     _, block = np.unique(found, return_inverse=True)
-    noise = sd * np.sqrt(np.bincount(block, weights=cells)) / np.bincount(block, weights=spread)
+    noise = sd * np.sqrt(np.bincount(block, weights=cells)) / np.maximum(np.bincount(block, weights=spread), TINY)
     doubt = np.minimum(DOUBT * noise[block], np.maximum(found, 0.0)) / np.maximum(found, TINY)
     return np.asarray(found * (1 - doubt**2))
 

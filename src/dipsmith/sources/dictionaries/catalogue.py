@@ -163,13 +163,24 @@ def _limits(checks: Sequence[str], name: str) -> tuple[str | None, str | None]:
     return (None if low is None else low[1]), (None if high is None else high[1])
 
 
+_LISTED = re.compile(
+    r"'(?P<text>(?:[^']|'')*)'(::[a-z ]+(\(\d+(,\s*\d+)?\))?)?|(?<![\w.])(?P<number>-?\d+(\.\d+)?)|(?P<end>[)\]])",
+    re.IGNORECASE,
+)
+"""Texts, perhaps with a cast (PostgreSQL has '-9'::integer), numbers, and what ends a list."""
+
+
 def _in_list(checks: Sequence[str], name: str) -> list[tuple[str, str]] | None:
     """The values of ``sex IN ('F', 'M')`` or ``sex IN (1, 2)``, and of what PostgreSQL makes of it, ``sex = ANY (ARRAY['F', 'M'])``."""
     for check in checks:
-        listed = re.search(rf'\b{re.escape(name)}\b"?\)*(::\w+)?\s*(IN\b|= ANY)([^])]*)', check, re.IGNORECASE)
-        if listed:
-            texts = [v.replace("''", "'") for v in re.findall(r"'((?:[^']|'')*)'", check)]
-            return [(v, "") for v in texts or re.findall(r"-?\d+(?:\.\d+)?", listed[3])] or None
+        begin = re.search(rf'\b{re.escape(name)}\b"?\)*(::\w+)?\s*(IN\b|= ANY)', check, re.IGNORECASE)
+        if begin:
+            found = []
+            for token in _LISTED.finditer(check, begin.end()):
+                if token["end"]:
+                    break
+                found.append((token["number"] or token["text"].replace("''", "'"), ""))
+            return found or None
     return None
 
 
