@@ -11,7 +11,7 @@ from dipsmith.examples import personnel
 from dipsmith.regression.analysis import Analysis
 from dipsmith.regression.least_squares import absorb, independent
 from dipsmith.regression.logistic import count_rows, distinct, is_separated
-from dipsmith.regression.model_frame import ModelFrame
+from dipsmith.regression.model_frame import ModelFrame, number_groups
 
 sm = pytest.importorskip("statsmodels.api")
 smf = pytest.importorskip("statsmodels.formula.api")
@@ -390,3 +390,11 @@ def test_equal_rows_are_counted_once():
     cell, first = distinct(columns)
     assert len(first) == len(np.unique(columns, axis=0)) == 81
     assert (columns[first][cell] == columns).all()
+
+
+@pytest.mark.parametrize("index", [pa.uint8(), pa.uint32(), pa.uint64(), pa.int8()])
+def test_a_dictionary_may_have_unsigned_indices_and_missing_values(index):
+    """Polars and some files have them; no unsigned number is −1."""
+    parts = [pa.array([0, 1, None], index), pa.array([1, 0], index)]
+    column = pa.chunked_array([pa.DictionaryArray.from_arrays(p, pa.array(["a", "b"])) for p in parts])
+    assert number_groups(pa.table({"g": column}), "g").tolist() == [1, 2, 0, 2, 1]

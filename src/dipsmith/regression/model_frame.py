@@ -211,7 +211,10 @@ def _index_values(column: pa.ChunkedArray) -> tuple[NDArray[np.signedinteger], p
     column = column.unify_dictionaries()
     if not column.num_chunks:
         return np.zeros(0, dtype=np.int64), pa.array([], column.type.value_type)
-    parts = [(c.indices.fill_null(-1) if c.indices.null_count else c.indices).to_numpy() for c in column.chunks]
+    indices = [chunk.indices for chunk in column.chunks]
+    if column.null_count and pa.types.is_unsigned_integer(column.type.index_type):  # these have no −1
+        indices = [part.cast(pa.int64()) for part in indices]
+    parts = [(part.fill_null(-1) if part.null_count else part).to_numpy() for part in indices]
     return parts[0] if len(parts) == 1 else np.concatenate(parts), column.chunk(0).dictionary
 
 
