@@ -43,6 +43,24 @@ def test_an_absorbed_fixed_effect_changes_nothing(ours: str, theirs: str, monkey
         assert variance**0.5 == pytest.approx(wanted.bse[name], rel=1e-6), name
 
 
+@pytest.mark.parametrize("formula", ["v ~ z + g", "z ~ v + g", "y ~ v + g", "v ~ y + g"])
+@pytest.mark.parametrize("largest", [1e59, 1e200])
+def test_numbers_whose_squares_overflow_are_refused_before_a_charge(formula: str, largest: float) -> None:
+    """They would end a run with an error of linear algebra, after the charge."""
+    bins = {"edges": [0, largest / 2, largest]}
+    fields = [{"name": "g", "type": "string", "role": "public", "enum": ["a", "b"], "other": "a"}]
+    fields += [{"name": "v", "type": "number", "role": "public", "bins": bins}]
+    fields += [{"name": "y", "type": "number", "role": "private", "bins": bins}]
+    fields += [{"name": "z", "type": "string", "role": "private", "enum": ["a", "b"], "other": "a"}]
+    declared = ds.Schema.from_dict({"name": "vast", "neighbours": "label", "unit": "row", "fields": fields})
+    table = pa.table({"g": ["a", "b", "a"], "v": [0.0, largest / 3, largest]})
+    if largest < measure.LARGEST:
+        assert len(measure.read_designs([PlannedAnalysis(formula)], declared, table)) == 1
+        return
+    with pytest.raises(UsageError, match=r"numbers beyond 1e\+60"):
+        measure.read_designs([PlannedAnalysis(formula)], declared, table)
+
+
 def test_rows_in_any_order_have_the_same_sums() -> None:
     """Runs of rows that agree in the public columns are one row: sorted rows have few, others none."""
     frame = pd.concat([people(300, 1)] * 2).sort_values(["agency", "year", "age", "race", "sex", "pay"])

@@ -28,6 +28,9 @@ from dipsmith.schema.codes import code_dtype
 MOST_PARTS = 60
 """Values of `by` at most."""
 
+LARGEST = 1e60
+"""Numbers at most, of public rows and of labels: squares of sums of their squares do not overflow."""
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -189,6 +192,13 @@ def _designs(analysis: PlannedAnalysis, schema: Schema, table: pa.Table) -> list
     design = design_of(analysis, schema, table, np.ones(table.num_rows, np.int64))
     if not design.rows:
         raise UsageError(f"analysis '{analysis}': no row has all of its public values; leave the analysis out")
+    of_labels = [x for term in design.private for x in (term.weight, term.on_label)]
+    numbers = [x for x in (design.y, *(b.weight for b in design.blocks), *of_labels) if x is not None]
+    if any(float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) > LARGEST for x in numbers):
+        raise UsageError(
+            f"analysis '{analysis}' has numbers beyond {LARGEST:g}, whose squares cannot be added up; leave it out, or take "
+            "logarithms or smaller units"
+        )
     if analysis.by is None:
         return [PartDesign(analysis, design)]
     by = number_groups(table, analysis.by)
