@@ -28,8 +28,11 @@ from dipsmith.inference.combine import Combined, check_level
 from dipsmith.inference.noise_aware import FARTHER
 from dipsmith.inference.weighted_totals import KURTOSIS
 from dipsmith.schema import Codes
-from dipsmith.schema.growth import GrowthSpread, GrowthSums, growing_columns, in_logarithms
+from dipsmith.schema.growth import WHOLE, GrowthSpread, GrowthSums, growing_columns, in_logarithms
 from dipsmith.synthesis.release import Release
+
+STEEP, WIDE = 0.95, 0.5
+"""Shares of what counts: of the steepest life, and of the largest spread of lives. Beyond these bounds cut too many."""
 
 
 def growth(release: Any, *columns: str, level: float = 0.95, sampling: bool = True) -> Combined:
@@ -68,6 +71,13 @@ def growth(release: Any, *columns: str, level: float = 0.95, sampling: bool = Tr
             "schema has it as a number with bins"
         )
     told = [s.slope(measured[s.key].array, measured[s.key].variance) for s in asked]
+    cut = [s.column for s, one in zip(asked, told, strict=True) if one is not None and _is_cut(s, measured, *one)]
+    told = [None if s.column in cut else one for s, one in zip(asked, told, strict=True)]
+    if not any(told) and cut:
+        raise NotCarried(
+            f"too many lives go through more levels of {', '.join(cut)} than count, so that no slope can be told; ask the "
+            "steward for a wider minimum and maximum"
+        )
     if not any(told):
         raise NotCarried(
             "noise hides how many periods units have, so that no slope can be told; ask the steward for a larger budget"
@@ -94,8 +104,20 @@ def growth(release: Any, *columns: str, level: float = 0.95, sampling: bool = Tr
         notes=(
             "Numbers are known as their bins, and count as the middle of these. Of one unit at most "
             f"{schema.unit.max_rows} rows count, and a life that crosses more than half of all levels counts as one that crosses half.",
+            *(f"Of {name} too many do: its slope is not told." for name in cut),
         ),
     )
+
+
+def _is_cut(
+    sums: GrowthSums, measured: Mapping[str, MeasuredTable], slope: float, noise: float, squares: float
+) -> bool:
+    """Whether many lives reach the bounds of what counts, as far as noise lets it be seen: sums are then too small."""
+    if (abs(slope) + 2 * noise**0.5) * sums.squares > STEEP * sums.products:
+        return True
+    spread = measured.get(GrowthSpread(sums.schema, sums.column).key)
+    least = 0.0 if spread is None else float(spread.array[0] - np.sqrt(spread.variance))
+    return least / WHOLE > WIDE * squares / sums.squares
 
 
 def _spread(release: Release, measured: Mapping[str, MeasuredTable], sums: GrowthSums, slope: float) -> float:
