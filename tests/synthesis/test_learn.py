@@ -530,3 +530,31 @@ def test_one_stray_date_opens_no_century():
     assert (field["minimum"][:4], field["maximum"][:4]) == ("2001", "2009")
     few = ds.draft_schema(pd.DataFrame({"hired": ["1899-01-01", "2001-05-05"]}), name="p", public_rows=True)
     assert yaml.safe_load(few)["fields"][0]["minimum"][:4] == "1899"
+
+
+ODD = (
+    "new\nline",
+    "\u2028line",
+    "\x7f",
+    "\uffff",
+    "a\x85b",
+    "'",
+    "{a: b}",
+    "- y",
+    "\u202eabc",
+    "\x1b[31m",
+    "08",
+    "é" * 90,
+)
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_whatever_the_frequent_values_are_the_draft_can_be_read(value):
+    """A value with a line break, or one that YAML does not take in a comment, ended a run that was paid for."""
+    table = pa.table({"c": [value] * 3000 + ["plain"] * 2000, "d": [-(10**18), 10**18] * 2500})
+    found = ds.learn_schema(
+        table, budget=ds.PureDP(4), delta=1e-9, neighbours="replace", unit="row", name="t", testing=True, noise_seed=1
+    )
+    assert found.schema is not None
+    assert set(found.schema["c"].labels) == {value, "plain"}
+    assert found.schema["d"].domain.minimum == -(2**53 - 1)

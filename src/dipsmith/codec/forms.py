@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.codec.parse import days, microseconds, moments, numbers, texts
-from dipsmith.schema.domain import Scale
+from dipsmith.schema.domain import LARGEST, Scale
 
 FORMS: Final = (
     "blank", "missing word", "boolean", "integer", "1 decimal", "2 decimals", "more decimals", "code",
@@ -96,7 +96,8 @@ class Magnitudes:
     @cached_property
     def edges(self) -> Floats:
         """The ends of the cells in rising order; those of negative numbers include their lower end."""
-        return np.concatenate([[-_FURTHEST], -self.steps[::-1], [0.0], self.steps, [_FURTHEST]])
+        furthest = LARGEST if self.whole else _FURTHEST  # as far as a schema's bounds may go
+        return np.concatenate([[-furthest], -self.steps[::-1], [0.0], self.steps, [furthest]])
 
     @property
     def ranges(self) -> int:

@@ -128,7 +128,8 @@ def _plain_lines(value: object) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    """A text for a comment, where nothing is escaped."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def check_header_names(header: Sequence[str]) -> None:

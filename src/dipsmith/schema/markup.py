@@ -219,12 +219,15 @@ class _Dumper(_BASE_DUMPER):  # type: ignore[misc]
 _Dumper.add_representer(
     Line, lambda dumper, line: dumper.represent_mapping("tag:yaml.org,2002:map", dict(line), flow_style=True)
 )
-# '08' is text to this reader and a number to others: codes are quoted alike
+
+
+def _quotes(text: str) -> str | None:
+    """'08' is text to this reader and a number to others: codes are quoted alike. A line break is escaped."""
+    return "'" if text.isdecimal() else '"' if len(f"{text}.".splitlines()) > 1 else None
+
+
 _Dumper.add_representer(
-    str,
-    lambda dumper, text: dumper.represent_scalar(
-        "tag:yaml.org,2002:str", text, style="'" if text.isdecimal() else None
-    ),
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style=_quotes(text))
 )
 
 

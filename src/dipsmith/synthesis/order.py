@@ -6,9 +6,10 @@ import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, is_dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
-from dipsmith.errors import HopelessNoise, SchemaError, UnsupportedError, UsageError
+from dipsmith.errors import BudgetError, HopelessNoise, SchemaError, UnsupportedError, UsageError
 from dipsmith.estimation.weights import split_budget, weighted_tables
 from dipsmith.methods.catalogue import require_loadable
 from dipsmith.methods.method import Method, PublicFacts, Selection, require_members, require_relation
@@ -18,6 +19,10 @@ from dipsmith.schema.analysis import PlannedAnalysis
 
 MOST_SETS = 10_000
 """More sets than any rule for combining them has a use for."""
+
+LEAST = Fraction(1, 10**6)
+"""Of a smaller ε or ρ some method could not give each of its questions a share, nor a noise within 2⁵⁰, and would end in the
+middle of a run that was paid for."""
 
 PLAIN = (str, int, float, bool, list, tuple, dict)
 """Types of parameters that a card can tell."""
@@ -57,6 +62,9 @@ class Order:
             )
         if self.sets == 1 and self.each is not None:
             raise UsageError(f"each='{self.each}' says how several sets are made; give sets=2 or more, or leave it out")
+        if self.shares(self.budget)[0].exact < LEAST:
+            each = f" for each of {self.sets:,} sets" if self.each == "split" else ""
+            raise BudgetError(f"{self.budget} is too small for a run: give it at least {float(LEAST):f}{each}")
         if self.rows is not None and self.rows < 0:
             raise UsageError(f"rows is {self.rows}, expected 0 or more")
         if self.rows is not None and neighbours == "label":
