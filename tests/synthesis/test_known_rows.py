@@ -3,6 +3,7 @@
 import json
 import warnings
 from dataclasses import MISSING, fields, replace
+from fractions import Fraction
 from math import ceil
 
 import numpy as np
@@ -12,9 +13,11 @@ import pytest
 import dipsmith as ds
 from dipsmith.errors import ContradictedRows, HopelessNoise, SchemaError, UsageError
 from dipsmith.methods.catalogue import METHODS
+from dipsmith.methods.graph.misfit import Misfit
 from dipsmith.privacy.calibration import noise_for
 from dipsmith.privacy.measurement import Measurement
-from dipsmith.schema import Marginal
+from dipsmith.schema import Attribute, Categories, Marginal, Unit
+from dipsmith.schema.places import LARGEST_TOTAL
 from dipsmith.synthesis.card import Card
 from dipsmith.synthesis.known_rows import contradiction, noise_reach
 
@@ -141,3 +144,28 @@ def test_intervals_stand_for_the_people_and_not_for_the_rows_drawn():
     assert releases[1].people == releases[0].card.rows
     assert tenfold.within[0] == pytest.approx(plain.within[0], rel=0.1)
     assert replace(releases[0]).people == releases[0].card.rows
+
+
+def test_a_number_of_rows_that_no_table_has_is_refused_before_anything_is_charged():
+    """Of 10¹⁸ stated rows a float is off by 128: one unit would move a score as far, and a choice was priced at 1."""
+    book = ds.Ledger(":memory:")
+    book.grant("people", ds.PureDP(1))
+    with pytest.raises(UsageError, match="expected 0 to 10,000,000,000"):
+        ds.synthesize(people(), schema(), "aim", budget=ds.PureDP(1), ledger=book, known_rows=10**18)
+    with pytest.raises(SchemaError, match="expected 0 to 10,000,000,000"):
+        schema(rows=10**10 + 1)
+    assert book.show("people").spent_units == 0
+
+
+@pytest.mark.parametrize("cells", [6, 60_000])
+def test_scores_of_the_largest_number_of_rows_are_exact_to_half_a_step(cells):
+    """What `select` asks of scores (half of 1/1024 of Δ), against sums of fractions."""
+    one = Categories.of([str(i) for i in range(cells)], other="0")
+    declared = ds.Schema("t", (Attribute("a", "string", one),), Unit(), "add-remove")
+    random = np.random.default_rng(2)
+    shares = random.random(cells)
+    expected = LARGEST_TOTAL * shares / shares.sum()
+    counts = random.integers(0, 10**6, cells)
+    exact = sum(abs(Fraction(int(n)) - Fraction(m)) for n, m in zip(counts, expected, strict=True))
+    told = Misfit(declared, {("a",): expected}).value(("a",), [counts])
+    assert abs(Fraction(told) - exact) < Fraction(1, 2048)

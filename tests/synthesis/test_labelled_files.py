@@ -106,3 +106,18 @@ def test_names_are_short_and_different():
 def test_an_unknown_format_is_refused_before_the_charge():
     with pytest.raises(UsageError, match="parquet, csv, dta or sav"):
         require_format("xlsx")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_numbers_that_a_program_does_not_have_are_missing(tmp_path, ending):
+    """A public column under label is written as it stands: one such number ended the run, after its charge."""
+    pay = [np.inf, -np.inf, 1.7e308, -9e307, 2.0**1022]
+    table = pa.table({"pay": pa.array(pay), "grade": pa.array([10] * 5, pa.int64())})
+    write_table_file(tmp_path / f"t.{ending}", table, SCHEMA)
+    assert read_labelled(tmp_path / f"t.{ending}", SCHEMA)["pay"].to_pylist() == [None] * 4 + [2.0**1022]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_table_without_rows_is_written(tmp_path, ending):
+    write_table_file(tmp_path / f"t.{ending}", TABLE.slice(0, 0), SCHEMA)
+    assert read_labelled(tmp_path / f"t.{ending}", SCHEMA).num_rows == 0

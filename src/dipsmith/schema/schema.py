@@ -19,7 +19,7 @@ from dipsmith.schema.households import Members, check_members
 from dipsmith.schema.markup import NamedFile
 from dipsmith.schema.merging import merge_rare
 from dipsmith.schema.naming import check_name
-from dipsmith.schema.places import PlaceTree, check_places
+from dipsmith.schema.places import LARGEST_TOTAL, PlaceTree, check_places
 from dipsmith.schema.rules import Rule
 from dipsmith.schema.steps import check_order
 from dipsmith.schema.weights import check_weight
@@ -229,8 +229,9 @@ class Schema:
                 f"a known number of rows is stated, but under neighbours '{self.neighbours}' it is public and read from the "
                 "table; leave it out"
             )
-        if known_rows < 0:
-            raise SchemaError(f"the known number of rows is {known_rows}, expected 0 or more")
+        if not 0 <= known_rows <= LARGEST_TOTAL:
+            # Scores are sums of floats near this number: far beyond it they err by more than one unit moves them.
+            raise SchemaError(f"the known number of rows is {known_rows:,}, expected 0 to {LARGEST_TOTAL:,}")
 
     @cached_property
     def places(self) -> PlaceTree | None:

@@ -24,6 +24,8 @@ from dipsmith.schema import Attribute, Categories, Schema
 from dipsmith.synthesis.writing import damage
 
 ENDINGS: Final = ("dta", "sav")
+LARGEST: Final = 2.0**1022
+"""Beyond it Stata has no numbers, and neither program has an infinite one: they are missing there."""
 _UNIX: Final = date(1970, 1, 1)
 
 
@@ -86,7 +88,8 @@ class LabelledTable:
                 made.columns[short] = _moments(plain, dialect)
                 made.formats[short] = dialect.moment
             else:
-                made.columns[short] = _doubles(plain)
+                numbers = _doubles(plain)
+                made.columns[short] = np.where(np.abs(numbers) <= LARGEST, numbers, np.nan)
         return made
 
 
