@@ -23,6 +23,7 @@ from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.randomness import Stream, generator
 from dipsmith.schema import Marginal
 from dipsmith.sources import source
+from dipsmith.synthesis.noisy_count import count_where
 
 ROOT = Path(__file__).parents[2]
 VALUE, NUMBER, UNIT = "CANARY-value-3c9e", 982_451_653, "CANARY-unit-b7d0"
@@ -215,6 +216,25 @@ def test_times_of_released_files_are_that_of_the_card(tmp_path):
     moment = datetime.fromisoformat(release.card.created).timestamp()
     for path in (folder, *folder.rglob("*")):
         assert path.stat().st_mtime == moment, path.name
+
+
+def test_times_of_answers_and_learned_schemas_are_those_of_their_reservations(tmp_path):
+    ledger, table = ds.Ledger(tmp_path / "b.db"), form_table(generator(1), 40)
+    ledger.grant("formed", ds.PureDP(4), by="auditor")
+    _, counted = count_where(
+        table, form_schema("replace"), "sex = F", budget=ds.PureDP(1), ledger=ledger, out=tmp_path / "count.json"
+    )
+    ds.learn_schema(
+        table,
+        budget=ds.PureDP(2),
+        neighbours="replace",
+        unit="row",
+        name="formed",
+        ledger=ledger,
+        out=tmp_path / "l.yaml",
+    )
+    for path, run in zip((counted, tmp_path / "l.yaml"), ledger.show("formed").runs, strict=True):
+        assert abs(path.stat().st_mtime - datetime.fromisoformat(run.time).timestamp()) < 1e-5
 
 
 def test_names_and_modes_of_released_files_are_always_the_same(tmp_path):

@@ -63,9 +63,11 @@ class Exit:
 
     folder: Path
 
-    def text(self, name: str, text: str) -> None:
-        """Write a text."""
+    def text(self, name: str, text: str, moment: str | None = None) -> None:
+        """Write a text; where it leaves by itself, with the time of its reservation."""
         (self.folder / name).write_bytes(text.encode("utf-8"))
+        if moment is not None:
+            _stamp([self.folder / name], moment)
 
     def folder_of(self, name: str) -> None:
         """Make a folder for more files."""
@@ -86,9 +88,13 @@ class Exit:
 
     def seal(self, moment: str) -> None:
         """Give every file the time on the card: when it was written depends on how long the rows took."""
-        seconds = datetime.fromisoformat(moment).timestamp()
-        for path in (*sorted(self.folder.rglob("*")), self.folder):
-            os.utime(path, (seconds, seconds))
+        _stamp((*sorted(self.folder.rglob("*")), self.folder), moment)
+
+
+def _stamp(paths: Iterable[Path], moment: str) -> None:
+    seconds = datetime.fromisoformat(moment).timestamp()
+    for path in paths:
+        os.utime(path, (seconds, seconds))
 
 
 def require_table_file(target: Path) -> None:

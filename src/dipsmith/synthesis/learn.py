@@ -162,7 +162,7 @@ def learn_schema(
         curator = Curator(counted, budget, stream=stream, journal=reservation, progress=progress)
         found = terms.learn(curator, reservation.head)
         with whole_file(target) as work:
-            Exit(work.parent).text(work.name, found.text)
+            Exit(work.parent).text(work.name, found.text, reservation.time)
         reservation.finish(sha256(found.text.encode()).hexdigest(), target)
     return replace(found, ledger_head=reservation.head)
 

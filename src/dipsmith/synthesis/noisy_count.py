@@ -179,7 +179,7 @@ def count_where(
         curator = Curator(counted, budget, stream=stream, journal=reservation)
         found = _answer(curator, question, schema, where, request, reservation.head, testing)
         with whole_file(target) as work:
-            Exit(work.parent).text(work.name, found.to_json())
+            Exit(work.parent).text(work.name, found.to_json(), reservation.time)
         reservation.finish(sha256(found.to_json().encode()).hexdigest(), target)
     return found, target
 
