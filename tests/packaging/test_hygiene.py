@@ -1,6 +1,9 @@
 """What a stranger expects beside the code is there, agrees with it, and is small."""
 
+import ast
+import importlib
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
@@ -93,3 +96,15 @@ def test_links_between_pages_lead_somewhere():
     for page in (ROOT / "docs").rglob("*.md"):
         for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_what_stands_beside_the_package_imports_names_that_it_has():
+    """Benchmarks and studies are run by hand: a name that moved would be found by nobody else."""
+    missing = []
+    for file in sorted(f for folder in ("benchmarks", "studies", "assurance") for f in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "dipsmith":
+                module = importlib.import_module(node.module)
+                names = [a.name for a in node.names if not hasattr(module, a.name)]
+                missing += [f"{file.name}: {node.module}.{n}" for n in names if not find_spec(f"{node.module}.{n}")]
+    assert missing == []

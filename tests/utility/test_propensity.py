@@ -10,7 +10,7 @@ from sklearn.preprocessing import OneHotEncoder
 from dipsmith.errors import MissingExtraError, UsageError
 from dipsmith.schema import Codes
 from dipsmith.utility.classifiers import CLASSIFIERS
-from dipsmith.utility.logistic import CodedColumn, Indicators, fit_logistic
+from dipsmith.utility.logistic import CodedColumn, Indicators, fit_logistic, rank
 from dipsmith.utility.pair import Pair
 from dipsmith.utility.propensity import Scored, _Stacked, propensity
 from dipsmith.utility.telling_apart import (
@@ -293,6 +293,6 @@ def test_quasi_newton_finds_what_newton_finds(monkeypatch):
 
 def test_rank_counts_what_can_be_told_apart():
     x = np.array([0, 1, 2, 0, 1, 2])
-    assert columns(x=(x, 3)).rank(np.ones(6)) == 3
-    assert columns(x=(x, 3), same=(x, 3)).rank(np.ones(6)) == 3
-    assert columns(x=(x, 9)).rank(np.ones(6)) == 3  # levels that do not occur do not count
+    assert rank(columns(x=(x, 3)).gram(np.ones(6))) == 3
+    assert rank(columns(x=(x, 3), same=(x, 3)).gram(np.ones(6))) == 3
+    assert rank(columns(x=(x, 9)).gram(np.ones(6))) == 3  # levels that do not occur do not count

@@ -123,8 +123,11 @@ class Comparison:
 
 def _json(content: dict[str, Any], indent: int | None = None) -> str:
     """Text with null for numbers that JSON cannot hold."""
-    finite = json.loads(json.dumps(content), parse_constant=lambda constant: None)
-    return json.dumps(finite, ensure_ascii=False, indent=indent) + "\n"
+    try:
+        return json.dumps(content, ensure_ascii=False, indent=indent, allow_nan=False) + "\n"
+    except ValueError:
+        finite = json.loads(json.dumps(content), parse_constant=lambda constant: None)
+        return json.dumps(finite, ensure_ascii=False, indent=indent) + "\n"
 
 
 def _plain(value: Any) -> Any:

@@ -111,6 +111,10 @@ def _halves(pair: Pair, rng: np.random.Generator) -> Bools:
     return np.asarray((rng.random(int(stratum.max(initial=0)) + 1) < 0.5)[stratum])
 
 
+ATTACKER = {"max_iter": 15, "learning_rate": 0.2, "max_leaf_nodes": 8, "l2_regularization": 5.0}
+"""Short trees, few of them, and a ridge on their leaves: on Adult a third of the time of thirty trees of sixteen leaves
+without one, and a stronger attack, because rare labels no longer throw the leaves of all others off."""
+
 Rule = Callable[[Codes], Floats]
 """Probabilities of all labels (columns) for rows."""
 
@@ -121,7 +125,7 @@ def _boost(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
         return _naive(rows, (), target, seed)
     predictors = rows.project(known)
     model = fit_copy(
-        classifier_of("boosting", predictors, seed)[1].set_params(max_iter=30, max_leaf_nodes=16),
+        classifier_of("boosting", predictors, seed)[1].set_params(**ATTACKER),
         matrix(predictors, "codes"),
         rows[target].astype(np.int64),
     )

@@ -119,12 +119,12 @@ class Indicators:
                 found[columns, rows] = found[rows, columns].T
         return found
 
-    def rank(self, weights: Floats) -> int:
-        """The number of effects that the rows can tell apart, the intercept included."""
-        gram = self.gram(weights)
-        diagonal = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-        values = np.linalg.eigvalsh(gram / np.outer(diagonal, diagonal))
-        return int((values > 1e-9 * len(values)).sum())
+
+def rank(gram: Floats) -> int:
+    """The number of effects that rows with these cross-tables can tell apart, the intercept included."""
+    diagonal = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    values = np.linalg.eigvalsh(gram / np.outer(diagonal, diagonal))
+    return int((values > 1e-9 * len(values)).sum())
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ from scipy.special import expit
 from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.schema import Codes
 from dipsmith.utility.classifiers import classifier_of, fit_copy, matrix, scores_of
-from dipsmith.utility.logistic import RIDGE, Indicators, fit_logistic
+from dipsmith.utility.logistic import RIDGE, Indicators, fit_logistic, rank
 from dipsmith.utility.pair import Pair, group_of
 
 ROWS = 100_000
@@ -179,26 +179,32 @@ def _main_effects(pair: Pair, draws: int, rng: np.random.Generator) -> Propensit
     model = fit_logistic(design, synthetic, total, covariance=False)
     scores = expit(design.times(model.b))
     # Parameters that can differ between the tables: with given columns, those beyond what these span.
-    fixed = design.within(pair.given)
-    parameters = design.rank(total) - (fixed.rank(total) - 1 if fixed.columns else 0)
+    fixed, normal = design.within(pair.given), design.gram(total)
+    parameters = rank(normal) - (rank(fixed.gram(total)) - 1 if fixed.columns else 0)
     small = pair.sample(NULL_ROWS, rng)
+    grouped = (number, design, normal) if small is pair else None
     spread = [1 / max(1, len(p.authentic)) + 1 / max(1, len(p.synthetic)) for p in (pair, small)]
     return Propensity(
         "logistic",
         Scored(scores, total - synthetic, synthetic),
         False,
         parameters,
-        tuple(_one_step(small, draws, rng)) if draws else (),
+        tuple(_one_step(small, draws, rng, grouped)) if draws else (),
         float(np.sqrt(spread[0] / spread[1])),
     )
 
 
-def _one_step(pair: Pair, draws: int, rng: np.random.Generator) -> Iterator[Scored]:
-    """Null draws by one Newton step from equal scores, which under the null is as good as the whole way."""
-    number, design = _group(pair)
+def _one_step(
+    pair: Pair, draws: int, rng: np.random.Generator, grouped: tuple[Ints, Indicators, Floats] | None
+) -> Iterator[Scored]:
+    """Null draws by one Newton step from equal scores, which under the null is as good as the whole way.
+
+    `grouped`, where it is known: the number of every row's group, the effects of the groups, and their cross-tables.
+    """
+    number, design = grouped[:2] if grouped else _group(pair)
     total = np.bincount(number).astype(np.float64)
     stacked, c = _Stacked.of(pair), pair.share
-    normal = design.gram(total * (c * (1 - c)))
+    normal = (grouped[2] if grouped else design.gram(total)) * (c * (1 - c))
     factor = scipy.linalg.cho_factor(normal + RIDGE * np.eye(len(normal)))
     for _ in range(draws):
         synthetic = np.bincount(number[stacked.relabel(rng)], minlength=len(total)).astype(np.float64)
