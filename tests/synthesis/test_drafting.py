@@ -74,6 +74,37 @@ def test_a_wide_range_is_cut_finer_where_its_rows_are_and_others_count_as_the_mo
     assert "- '08'" in text or "['08'" in text
 
 
+def test_numbers_with_one_word_are_numbers_and_codes_stay_codes():
+    """'N' beside incomes is no value; beside codes of industries it is a code. Codes are listed by their size."""
+    columns = {
+        "income": [str(37.0 * i) for i in range(2000)],
+        "ratio": ["501" if i % 9 == 1 else str(i % 480) for i in range(2000)],
+        "industry": [str(170 + 90 * (i % 100)) for i in range(2000)],
+        "size": [str(2 + i % 11) for i in range(2000)],
+        "place": [f"0{1000 + i % 60}" for i in range(2000)],
+    }
+    table = pd.DataFrame(columns, dtype=object)
+    table.iloc[::9] = "N"
+    text = ds.draft_schema(table, private_rows=True)
+    schema = filled(text)
+    assert {a.name: a.type for a in schema} == {
+        "income": "integer", "ratio": "integer", "industry": "string", "size": "string", "place": "string",
+    }  # fmt: skip
+    assert [a.name for a in schema if a.domain.missing] == ["income", "ratio"]
+    assert text.count("'N' counts as missing") == 2
+    assert schema["ratio"].domain.maximum == 501, "a top code is the end"
+    assert schema["ratio"].domain.edges[-2] == 501, "and has a bin of its own"
+    assert schema["size"].domain.values == (*map(str, range(2, 13)), "N")
+
+
+@pytest.mark.parametrize("largest", [10**15, 10**17, 2**63 - 1, -(10**17)])
+def test_whole_numbers_without_end_are_drafted_as_the_reader_takes_them(largest):
+    schema = filled(ds.draft_schema(pa.table({"n": [1, 2, 3, 700, largest] * 40}), private_rows=True))
+    domain = schema["n"].domain
+    assert max(abs(domain.minimum), abs(domain.maximum)) <= 2**53
+    assert domain.edges[0] == domain.minimum
+
+
 @pytest.mark.parametrize("days", [["2020-01-05", "2021-03-02T10:00"], ["2021-03-02T10:00", "2020-01-05"]])
 def test_dates_among_datetimes_are_datetimes(days):
     schema = filled(ds.draft_schema(pd.DataFrame({"day": pd.Series(days, dtype=object)}), private_rows=True))

@@ -107,7 +107,10 @@ def init(
             work.write_text(text, "utf-8")
         check_it = command("schema", "check", out)
         both = "" if members is None else f" and, beside it, {plain_name(Path(members).stem.split('.')[0])}.yaml"
-        line = f"Drafted {out}{both}: fill in types, domains, unit and neighbours, then: {check_it}"
+        left = text.count("\n# - {name: ")
+        beside = f" (and {left} column{'s' * (left > 1)} left open)" if left else ""
+        todo = f"unit and neighbours{beside}" if peek or public_file else "types, domains, unit and neighbours"
+        line = f"Drafted {out}{both}: fill in {todo}, then: {check_it}"
     answer(json, {"schema": text, "out": None if out is None else str(out), "peek": peek}, line)
 
 

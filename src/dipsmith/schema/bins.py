@@ -67,7 +67,7 @@ def as_plain(scale: Scale, value: float) -> int | float | str:
     """A point of a scale as a schema file holds it, exactly."""
     if scale in ("date", "datetime"):
         return str(np.datetime64(int(value), "D" if scale == "date" else "us")).removesuffix(".000000")
-    return number(value)
+    return int(value) if scale == "integer" and float(value).is_integer() and abs(value) < 2**53 else number(value)
 
 
 def show(scale: Scale, value: float) -> str:

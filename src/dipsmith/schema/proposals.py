@@ -30,6 +30,8 @@ MARGIN = 0.05
 """Cells that are kept empty beyond the last that may hold rows, as a share of these."""
 FEW = 0.01
 """Rows that decide nothing: a form of values that no more have, an end of a range that surely holds no more."""
+LARGEST = 9e15
+"""Whole numbers beyond this are not told apart by a schema, which holds them to 2⁵³."""
 SPIKE_SHARE = 0.02
 SPIKE_RATIO = 4.0
 """A single value is a spike from this share of rows on, and so many times the mean of its neighbours."""
@@ -52,6 +54,14 @@ class CellCounts:
     def between(self, first: int, last: int) -> CellCounts:
         """The cells `first` to `last`."""
         return CellCounts(self.edges[first : last + 2], self.counts[first : last + 1], self.doubt)
+
+    def within(self, low: float, high: float) -> CellCounts:
+        """The cells between bounds; rows beyond them count in the nearest."""
+        inner = (self.edges > low) & (self.edges < high)
+        edges = np.unique([max(low, self.edges[0]), *self.edges[inner], min(high, self.edges[-1])])
+        at = np.clip(np.searchsorted(edges, self.edges[:-1], side="right") - 1, 0, len(edges) - 2)
+        counts = np.bincount(at, self.counts, minlength=len(edges) - 1).astype(np.float64)
+        return replace(self, edges=edges, counts=counts)
 
     def occupied(self) -> tuple[int, int] | None:
         """The first and the last cell that surely hold rows, also by sums of neighbouring cells; None where none does."""
@@ -145,6 +155,8 @@ def cut_by_magnitude(scale: Scale, cells: CellCounts, spikes: Sequence[tuple[flo
 
     `step` is the distance of neighbouring values: 1 for whole numbers, 0.01 for cents.
     """
+    if scale == "integer":
+        cells = cells.within(-LARGEST, LARGEST)
     counts = cells.counts
     points = sorted(value for value, _ in spikes)
     sure = counts > cells.doubt

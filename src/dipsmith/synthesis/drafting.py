@@ -7,24 +7,29 @@ draft says which file; of the private one it is not private at all, and the draf
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from dipsmith.codec.forms import Forms
+from dipsmith.arrays import Ints
+from dipsmith.codec.forms import FORMS, Forms
+from dipsmith.codec.parse import numbers
 from dipsmith.counting.frequent import count_values
 from dipsmith.errors import UsageError
 from dipsmith.schema.dictionary import draft_from_facts
 from dipsmith.schema.drafts import check_header_names, commented_draft
 from dipsmith.schema.naming import plain_name
-from dipsmith.schema.proposals import CellCounts
+from dipsmith.schema.proposals import LARGEST, MOST_SINGLE, SPIKE_SHARE, CellCounts
 from dipsmith.sources import Source, source
 from dipsmith.sources.dictionaries.dictionary import read_dictionary
 from dipsmith.sources.header import declared_types
 from dipsmith.synthesis.learned_fields import (
     DraftField,
     FoundType,
+    ValueExtent,
     coarse_cells,
     find_extent,
     find_type,
@@ -36,6 +41,8 @@ from dipsmith.synthesis.learned_fields import (
 MOST_LEVELS = 1_000
 """A text column with more different values than this is taken for free text: its enum is left open."""
 DATA_DERIVED = "data-derived"
+_TEXT = np.array([form == "text" for form in FORMS])
+_NUMBERS = np.array([form in ("integer", "1 decimal", "2 decimals", "more decimals") for form in FORMS])
 
 
 def draft_schema(
@@ -96,9 +103,16 @@ def _fields(rows: Source, names: Sequence[str]) -> list[DraftField]:
     forms = _counts(rows, {n: Forms(n) for n in names})
     types = {n: find_type(n, forms[n], 0.0, declared.get(n)) for n in names}
     found = {n: t for n, t in types.items() if t is not None}
+    lists = _lists(rows, [n for n, t in found.items() if t.type == "string"])
+    for name, listed in lists.items():
+        if listed.word is not None and declared.get(name) != "string":
+            found[name] = find_type(name, np.where(_TEXT, 0, forms[name]), 0.0, None) or found[name]
+            found[name] = replace(found[name], missing=True)
     numeric = {n: t for n, t in found.items() if t.type in ("integer", "number", "date", "datetime")}
     coarse = _counts(rows, {n: coarse_cells(t) for n, t in numeric.items()})
     extents = {n: e for n, t in numeric.items() if (e := find_extent(t, coarse[n], 0.0)) is not None}
+    for name, values, counts in count_values(rows.batches, [n for n, e in extents.items() if e.wide]):
+        extents[name] = _with_spikes(extents[name], values, counts)
     grids = {n: e.grid for n, e in extents.items() if e.grid is not None}
     fine = _counts(rows, grids)
     fields = {
@@ -107,8 +121,9 @@ def _fields(rows: Source, names: Sequence[str]) -> list[DraftField]:
         )
         for n, e in extents.items()
     }
-    texts = [n for n, t in found.items() if t.type == "string"]
-    fields |= _text_fields(rows, [found[n] for n in texts])
+    for name in numeric.keys() & lists.keys() & fields.keys():
+        fields[name] = replace(fields[name], reason=f"{fields[name].reason}; '{lists[name].word}' counts as missing")
+    fields |= {n: _text_field(t, lists[n].counts) for n, t in found.items() if t.type == "string"}
     fields |= {n: plain_field(t) for n, t in found.items() if t.type == "boolean"}
     return [fields.get(n) or unknown_field(n) for n in names]
 
@@ -124,22 +139,65 @@ def _counts(rows: Source, tables: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _text_fields(rows: Source, found: Sequence[FoundType]) -> dict[str, DraftField]:
-    fields: dict[str, DraftField] = {}
-    if not found:
-        return fields
-    levels: dict[str, dict[str, int]] = {t.column: {} for t in found}
-    for name, values, counts in count_values(rows.batches, [*levels]):
-        if len(levels[name]) <= MOST_LEVELS:
-            known = (v.decode("utf-8", "replace") for v in values.slice(0, MOST_LEVELS + 1).to_pylist())
-            levels[name] |= dict(zip(known, counts.tolist(), strict=False))
-    for one in found:
-        listed = sorted(levels[one.column])
-        if not 0 < len(listed) <= MOST_LEVELS:
-            fields[one.column] = DraftField(one.column, None, f"text of more than {MOST_LEVELS:,} different values")
-            continue
-        keys: dict[str, object] = {"name": one.column, "type": "string", "enum": listed}
-        # a value that no list has counts as the most frequent one, which it distorts least
-        keys |= {"missing": True} if one.missing else {"other": max(listed, key=levels[one.column].__getitem__)}
-        fields[one.column] = DraftField(one.column, keys, f"{len(listed)} values")
-    return fields
+@dataclass(frozen=True)
+class _List:
+    """The values of a text column, no more than fit in a list; and the one word among numbers, where there is just one."""
+
+    counts: dict[str, int]
+    word: str | None
+
+
+def _lists(rows: Source, names: Sequence[str]) -> dict[str, _List]:
+    """The values of text columns."""
+    parts: dict[str, list[tuple[pa.Array, Ints]]] = {n: [] for n in names}
+    for name, values, counts in count_values(rows.batches, names) if names else ():
+        parts[name].append((values, counts))
+    found = {}
+    for name, some in parts.items():
+        values = [v.decode("utf-8", "replace") for part, _ in some for v in part.to_pylist()]
+        many = [n for _, part in some for n in part.tolist()]
+        few = dict(zip(values[: MOST_LEVELS + 1], many, strict=False))
+        found[name] = _List(few, _only_word(name, values))
+    return found
+
+
+def _only_word(name: str, values: Sequence[str]) -> str | None:
+    """What stands among many numbers where there is none: 'N' beside incomes; None where these are rather codes."""
+    if len(values) <= MOST_SINGLE:
+        return None
+    number = _NUMBERS[Forms(name).place(pa.array(values))]
+    if number.sum() != len(values) - 1:
+        return None
+    known = np.array([float(v) for v, is_number in zip(values, number, strict=True) if is_number])
+    # numbers that leave most of their range out are codes, of industries or places
+    if len(values) <= MOST_LEVELS and len(known) < (known.max() - known.min()) / 2:
+        return None
+    return values[int(np.argmin(number))]
+
+
+def _with_spikes(extent: ValueExtent, values: pa.Array, counts: Ints) -> ValueExtent:
+    """A wide range whose frequent values have bins of their own; where the largest is one, a top code, the range ends there."""
+    if extent.found.type != "integer":
+        return extent
+    found, known = numbers(values.cast(pa.string()))
+    at = np.clip(found.astype(np.float64), -LARGEST, LARGEST - 1)[slice(None) if known is None else known]
+    rows = counts[slice(None) if known is None else known].astype(np.float64)
+    many = rows >= SPIKE_SHARE * rows.sum()
+    spikes = dict(extent.spikes) | dict(zip(at[many].tolist(), rows[many].tolist(), strict=True))
+    extent = replace(extent, spikes=tuple(sorted(spikes.items())))
+    if float(at.max()) not in spikes:
+        return extent
+    end = float(at.max()) + 1
+    edges = tuple(e for e in extent.grid.edges if e < end) if extent.grid else ()
+    grid = replace(extent.grid, edges=(*edges, end)) if extent.grid else None
+    return replace(extent, cells=extent.cells.within(extent.cells.edges[0], end), grid=grid)
+
+
+def _text_field(found: FoundType, levels: dict[str, int]) -> DraftField:
+    if not 0 < len(levels) <= MOST_LEVELS:
+        return DraftField(found.column, None, f"text of more than {MOST_LEVELS:,} different values")
+    listed = sorted(levels, key=lambda v: (not v.isdecimal(), int(v) if v.isdecimal() else 0, v))
+    keys: dict[str, object] = {"name": found.column, "type": "string", "enum": listed}
+    # a value that no list has counts as the most frequent one, which it distorts least
+    keys |= {"missing": True} if found.missing else {"other": max(listed, key=levels.__getitem__)}
+    return DraftField(found.column, keys, f"{len(listed)} values")

@@ -251,8 +251,9 @@ class MST:
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
         """A tree of pairs costs little and never blows up."""
-        learned = f"{len(schema.names)} columns, and rows × ε = {signal(schema, budget, rows):,.0f}"
-        return Suitability(0, f"{learned} is too little for more than a tree of pairs")
+        learned = signal(schema, budget, rows)
+        known = f"{len(schema.names)} columns, and rows × ε = {learned:{',.0f' if learned >= 10 else '.2g'}}"
+        return Suitability(0, f"{known} is too little for more than a tree of pairs")
 
 
 class _Parts:

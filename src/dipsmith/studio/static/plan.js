@@ -139,6 +139,7 @@ function refuse(error, place = 'sentence') {
   last = null;
   el('outcome').hidden = el('above').hidden = el('onward').hidden = true;
   el('unplanned').hidden = false;
+  el('unplanned').textContent = 'Nothing is planned: what stands in red has to be mended first.';
   for (const id of ['suggestion', 'hopeless', 'files-says', 'analyses-says', 'command', 'sentence', 'amount-says', 'rows-says']) el(id).textContent = '';
   el(place).textContent = `${error.message.replace(/^./, (c) => c.toUpperCase()).replace(/\.?$/, '.')}`;
   el(place).classList.add('error');
@@ -155,8 +156,11 @@ function explore(found) {
 
 function tell(found) {
   el('outcome').hidden = false;
-  el('unplanned').hidden = true;
-  el('above').hidden = el('onward').hidden = !found.spending.allowed;
+  // A run would refuse what stands in red beside formulas or files: the plan is that without them, and leads no further.
+  const refused = Boolean(found.analyses.problem || found.files);
+  el('unplanned').hidden = !refused;
+  el('unplanned').textContent = 'What stands in red has to be mended before a run; below is what can be planned without it.';
+  el('above').hidden = el('onward').hidden = refused || !found.spending.allowed;
   last = { ...found, amount: choices.amount };
   el('sentence').textContent = found.spending.sentence;
   el('sentence').classList.toggle('error', !found.spending.allowed);

@@ -1,0 +1,88 @@
+"""Slips that a person saw on the page, seen by a browser: uploads, columns that are not read, notes, the explorer's scale."""
+
+from test_studio_browser import fresh, serious
+
+from conftest import PEOPLE
+
+
+def test_a_failed_upload_is_not_chosen_for_the_next_try(shared, visit):
+    page = visit()
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/")
+    before = page.input_value("#data")
+    for name, content in (("empty.csv", b""), ("twice.csv", b"a,a\n1,2\n")):
+        page.set_input_files("#file", {"name": name, "mimeType": "text/csv", "buffer": content})
+        page.click("text=Read the header")
+        page.wait_for_selector("#new-says:not(:empty)")
+        assert page.input_value("#data") == before
+        page.reload()
+        assert page.input_value("#data") == before
+        assert page.locator(f"#data option:has-text('{name}')").count() == 0
+
+
+def test_what_tells_units_apart_is_not_said_to_be_never_read(shared, visit):
+    (shared.folder / "persons.csv").write_text("person_id,age,sex,note\n1,30,F,x\n")
+    project = shared.ask("POST", "/api/projects", {"data": "persons.csv"})["project"]
+    page = visit(800, 800)
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{project}/schema")
+    page.click("tr[data-name=note] td:nth-child(2)")
+    page.click("text=leave this column out")
+    page.wait_for_selector("#dropped:has-text('note')")
+    page.check("input[name=unit][value=column]")
+    page.select_option("#unit-column", "person_id")
+    page.wait_for_selector("#apart:has-text('person_id')")
+    assert page.inner_text("#dropped") == "Never read, never released: note."
+    assert page.inner_text("#apart") == "Read only to tell units apart, never released: person_id."
+
+
+def test_every_note_about_noise_names_its_column(shared, visit):
+    project = shared.project(schema=PEOPLE.replace("name: people", "name: noted", 1))
+    shared.choose(project, method="mst", amount="0.001", rows=300)
+    page = visit(800, 800)
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{project}/plan")
+    page.wait_for_selector("#hopeless:has-text('3 of the tables')")
+    notes = [t for t in page.locator("#warnings li").all_inner_texts() if "hopeless" in t]
+    assert sorted(n.partition("'")[2].partition("'")[0] for n in notes) == ["age", "grade", "sex"]
+    assert page.evaluate(
+        "document.querySelector('#columns').scrollWidth <= document.querySelector('#columns').clientWidth"
+    )
+    assert page.locator("#columns td:has-text('too noisy for rare levels')").count() == 3
+
+
+def test_the_explorer_marks_where_its_scale_ends(shared, visit):
+    project = shared.project()
+    shared.choose(project, method="forest", amount="0.05", rows=50_000)
+    page = visit()
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{project}/plan")
+    page.wait_for_selector("#x-figure svg")
+    page.fill("#x-p0", "0.5")
+    for lam, marks in (("0.05", 1), ("3", 0)):
+        before = page.evaluate("document.documentElement.dataset.explored")
+        page.fill("#x-lam", lam)
+        page.wait_for_function("(before) => document.documentElement.dataset.explored !== before", arg=before)
+        assert min(page.locator("#x-figure text:has-text('the scale ends here')").count(), 1) == marks
+
+
+def test_a_refused_formula_leads_to_no_run(shared, visit):
+    """What can be planned without it stays; nobody is sent on to a run that will refuse it."""
+    project = shared.project(schema=PEOPLE.replace("name: people", "name: asked", 1))
+    shared.choose(project, method="mst", amount="0.5", rows=300)
+    page = visit()
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{project}/plan")
+    page.wait_for_selector("#above a:visible")
+    page.click("#step-analyses > summary")
+    page.fill("#analyses", "grade ~ height")
+    page.wait_for_selector("#analyses-says:has-text('height')")
+    assert page.is_hidden("#above")
+    assert page.is_hidden("#onward")
+    assert "has to be mended before a run" in page.inner_text("#unplanned")
+    form, outcome = (page.locator(place).bounding_box() for place in ("#choices", "#outcome"))
+    assert outcome["x"] > form["x"] + form["width"], "side by side"
+    page.fill("#analyses", "grade ~ sex")
+    page.wait_for_selector("#above a:visible")
+    assert page.is_hidden("#unplanned")
+    assert serious(page) == []
