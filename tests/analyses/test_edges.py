@@ -14,7 +14,9 @@ from tests.analyses.test_release import FORMULA, METHODS, release
 
 import dipsmith as ds
 from dipsmith.analyses import design, measure, prior, public_columns, sums
-from dipsmith.errors import UsageError
+from dipsmith.confirm.confirm import approve
+from dipsmith.confirm.question import Inquiry
+from dipsmith.errors import BudgetError, UsageError
 from dipsmith.schema.analysis import PlannedAnalysis
 
 pytestmark = pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")
@@ -176,3 +178,36 @@ def test_many_groups() -> None:
     assert found.estimate is not None
     assert found.se is not None
     assert found.estimate == pytest.approx(float(wanted["sex[T.M]"]), abs=4 * found.se)
+
+
+def test_a_budget_too_small_for_the_noise_of_sums_is_refused_before_it_is_charged(tmp_path):
+    """500 rows of a unit at ρ = 0.00001: σ² beyond 2⁶⁰, which ended the run after it was paid for."""
+    declared = ds.Schema.from_dict(
+        {
+            "name": "people",
+            "unit": {"column": "id", "max_rows": 500},
+            "neighbours": "label",
+            "fields": [
+                {"name": "pay", "type": "number", "minimum": 0, "maximum": 100, "bins": {"count": 4}, "role": "public"},
+                {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M", "role": "private"},
+            ],
+        }
+    )
+    table = pa.table(
+        {
+            "id": [str(i // 3) for i in range(300)],
+            "pay": [float(i % 97) for i in range(300)],
+            "sex": ["F", "M", "M"] * 100,
+        }
+    )
+    ledger = ds.Ledger(tmp_path / "b.db")
+    ledger.grant("people", ds.ZCDP(1))
+    asked = {"ledger": ledger, "analyses": ("pay ~ sex",)}
+    with pytest.raises(BudgetError, match="too small for the sums of planned analyses with 500 rows of a unit"):
+        ds.synthesize(table, declared, "loglinear", budget=ds.ZCDP("0.00001"), **asked)
+    question = Inquiry(
+        "people", "0" * 64, "pay ~ sex", "sex[F] < 0", ds.ZCDP("0.000001"), "direct", reference=(("sex", "M"),)
+    )
+    with pytest.raises(BudgetError, match="too small for the sums"):
+        approve(question, table, declared, ledger=ledger, out=tmp_path / "answer")
+    assert ledger.show("people").spent_units == 0

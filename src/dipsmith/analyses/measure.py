@@ -16,9 +16,11 @@ from dipsmith.analyses.forecast import Forecast, Split, assumed_shares, choose_s
 from dipsmith.analyses.noisy_sums import Bought, NoisySums
 from dipsmith.analyses.purchase import Purchase, purchases_of
 from dipsmith.analyses.results import Result
+from dipsmith.analyses.sum_table import STEPS
 from dipsmith.analyses.sums import Layout
-from dipsmith.errors import UsageError
+from dipsmith.errors import BudgetError, DipsmithError, UsageError
 from dipsmith.privacy.budget import Budget, PureDP
+from dipsmith.privacy.calibration import noise_for
 from dipsmith.privacy.curator import Curator
 from dipsmith.regression.model_frame import by_number, number_groups, text_of
 from dipsmith.schema import Schema
@@ -27,6 +29,9 @@ from dipsmith.schema.codes import code_dtype
 
 MOST_PARTS = 60
 """Values of `by` at most."""
+
+SPARE = 10**6
+"""Where noise could be drawn for so small a part of a budget, nobody need look closer: no table gets less."""
 
 LARGEST = 1e60
 """Numbers at most, of public rows and of labels: squares of sums of their squares do not overflow."""
@@ -179,6 +184,30 @@ class Agenda:
             direct = estimate_from(part.layout, sums)
             found.append(Result.of(part.analysis.text, model, part.value, direct))
         return tuple(found)
+
+
+def require_payable(
+    schema: Schema, designs: Sequence[Sequence[PartDesign]], often: Ints, budget: Budget, *, all_of_it: bool = False
+) -> None:
+    """Refuse, while nothing is spent, a budget for which some sum would need more noise than can be drawn.
+
+    By all public rows. Which of them count is known later, and moves the shares a little: twice the weight is allowed for.
+    """
+    rows = schema.unit.max_rows
+    try:
+        noise_for("label", rows, budget.split([1, SPARE])[0], heaviest=2 * STEPS)
+    except DipsmithError:
+        agenda = Agenda.counted(schema, designs, often)
+        try:
+            share = 1.0 if all_of_it or not agenda.parts else agenda.share(budget)
+            ours = budget if share == 1 else budget.split([share, 1 - share])[0]
+            for one, cost in zip(agenda.purchases, agenda.split(ours).budgets if agenda.parts else (), strict=True):
+                noise_for("label", rows, cost, heaviest=2 * one.table.heaviest)
+        except DipsmithError:
+            raise BudgetError(
+                f"{budget} is too small for the sums of planned analyses with {rows:,} rows of a unit: the noise would be "
+                "larger than can be drawn; raise it, plan less, or lower max_rows"
+            ) from None
 
 
 def read_designs(

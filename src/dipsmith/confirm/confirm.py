@@ -163,7 +163,9 @@ def prepare(question: Inquiry, schema: Schema) -> Callable[[Source], Measure]:
         return lambda _: partial(_predict, question, claim, predictor)
     if question.measure == "direct":
         direct = DirectQuestion.of(question.formula, claim, design, dict(question.reference))
-        return lambda private: partial(_estimate, question, claim, direct, direct.read(schema, private))
+        return lambda private: partial(
+            _estimate, question, claim, direct, direct.read(schema, private, question.budget)
+        )
     parts = question.parts or 0
     poll = Poll(vote_of(claim, design, parts, question.known), parts)
     return lambda _: partial(_poll, question, claim, poll)

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import scipy
 
+from dipsmith.analyses.measure import require_payable
 from dipsmith.analyses.results import Result
 from dipsmith.confirm.answer import MeasuredClaim
 from dipsmith.confirm.claim import AgreesWithRelease, Between, Claim, OneSided
@@ -24,6 +25,7 @@ from dipsmith.confirm.question import Inquiry
 from dipsmith.confirm.verdict import LEVEL, verdict_of
 from dipsmith.confirm.votes import combination_of, interval_of
 from dipsmith.errors import HopelessNoise, SchemaError, UnsupportedError, UsageError
+from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
@@ -63,9 +65,11 @@ class DirectQuestion:
             raise UnsupportedError(f"there is no direct estimate of this formula ({error}); ask for a poll") from None
         return cls(analysis, wanted, claim)
 
-    def read(self, schema: Schema, private: Source) -> PublicReading:
+    def read(self, schema: Schema, private: Source, budget: Budget) -> PublicReading:
         """Read the public columns, which are free; what they cannot answer is refused while nothing is spent."""
-        return PublicReading.of((self.analysis,), schema, private)
+        found = PublicReading.of((self.analysis,), schema, private)
+        require_payable(schema, found.designs, found.often, budget, all_of_it=True)
+        return found
 
     def measure(self, question: Inquiry, curator: Curator, public: PublicReading) -> MeasuredClaim:
         """Buy the sums and estimate.

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dipsmith.analyses.measure import require_payable
 from dipsmith.codec.decode import released_schema
 from dipsmith.counting.count import Rows
 from dipsmith.counting.households import HouseholdRows
@@ -181,6 +182,7 @@ def synthesize(
     public_reading: PublicReading | None = None
     if planned and schema.neighbours == "label":
         public_reading = PublicReading.of(planned, schema, private)
+        require_payable(schema, public_reading.designs, public_reading.often, budget)
     counted = observed_rows(counted, stream.observer)
     # 2. Reserve the whole budget. (The ledger refuses an empty id: a script that repeats it would be charged each time.)
     request = str(uuid.uuid4()) if request is None else request
