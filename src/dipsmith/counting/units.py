@@ -125,7 +125,8 @@ def beyond_max_rows(
                         **({} if kinds is None else {KIND: pa.array(kinds[where + lost.rows])}),
                     }
                     for place, named in ((_SHOWN, hashed), (_HIDDEN, ties)):
-                        columns[place] = pa.array(_text_hashes(_spell(taken, named), taken.num_rows, key)[chosen])
+                        if named:
+                            columns[place] = pa.array(_value_hashes(taken, named, key)[chosen])
                     for i, name in enumerate(schema.names):
                         columns[f"c{i}"] = pa.array(codes[name][chosen])
                     suspects.add(pa.RecordBatch.from_pydict(columns))
@@ -178,6 +179,22 @@ def _text_hashes(spelled: Sequence[pa.Array], rows: int, key: bytes) -> NDArray[
     for text in spelled:
         hashes = _hash_text(text, hashes, seed[1])
     return hashes
+
+
+def _value_hashes(batch: pa.RecordBatch, names: Sequence[str], key: bytes) -> NDArray[np.uint64]:
+    """One keyed hash of what every row says in some columns; each text of a dictionary is hashed once."""
+    found = np.zeros(batch.num_rows, np.uint64)
+    for name in names:
+        column = batch.column(name)
+        if pa.types.is_dictionary(column.type):
+            text = pa.concat_arrays([unit_text(column.dictionary), pa.array([""], pa.large_string())])
+            at = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)
+            own = _text_hashes([text], len(text), key)[at]
+        else:
+            own = _text_hashes([unit_text(column)], len(column), key)
+        found = (found ^ own) * np.uint64(0xBF58476D1CE4E5B9)
+        found ^= found >> np.uint64(32)
+    return found
 
 
 def hash_units(text: pa.Array, key: bytes) -> NDArray[np.uint64]:
@@ -290,12 +307,18 @@ def _spell_for_hash(
     """Spell `hashed_text`, after the key, for many rows at once."""
     names = [UNIT, PER] if has_per else [UNIT]
     fields = [part.column(name).combine_chunks().take(pa.array(rows)) for name in names]
-    digits = [pa.array(column).cast(pa.large_string()) for column in codes]
+    digits = [_spell_numbers(column) for column in codes]
     empty = pa.array([""], pa.large_string()).take(pa.array(np.zeros(len(rows), dtype=np.int64)))
     listed = pc.binary_join_element_wise(*digits, pa.scalar(",", pa.large_string())) if digits else empty
-    number = pa.array(duplicates).cast(pa.large_string())
+    number = _spell_numbers(duplicates)
     joined = pc.binary_join_element_wise(*fields, listed, number, pa.scalar("|", pa.large_string()))
     return joined.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
+
+
+def _spell_numbers(numbers: NDArray[np.integer]) -> pa.Array:
+    """Whole numbers from 0 on as text; each is spelled once."""
+    each = pa.array(np.arange(int(numbers.max(initial=0)) + 1)).cast(pa.large_string())
+    return each.take(pa.array(numbers))
 
 
 class Spill:
