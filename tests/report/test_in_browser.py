@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import zlib
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -13,6 +14,7 @@ from dipsmith.report.content import Figure, Page, Section, Table
 from dipsmith.report.figures import Against, ChartLine, Distribution, against, available, bars, curves, distributions
 from dipsmith.report.histograms import Overlay, overlays
 from dipsmith.report.sections import page
+from dipsmith.report.support_map import Shade, support_map
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
@@ -97,6 +99,39 @@ def test_the_page_fits_the_screen_and_is_legible(said):
     assert said["wide"] <= 0
     assert said["band"] == "sticky"
     assert said["text"] >= 9  # pixels
+
+
+def test_a_column_is_found_by_its_first_letters_without_a_script(tmp_path):
+    """On the map others are faint, and of the list its rows are left, also those that nobody sees before; not on paper."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    names = ("age", "pay", "sex")
+    drawing = support_map(names, lambda a, b: Shade("measured", f"{a} × {b}"))
+    pairs = [("age × pay",), ("age × sex",), ("pay × sex",)]
+    listed = replace(Table.of("Pairs", ("pair",), pairs), marks=("c0 c1", "c0 c2", "c1 c2 more"))
+    figure = Figure("Which?", drawing, "n = 10", "a triangle", searched=names)
+    whole = page(Page("t", (), (Section("s", (figure, listed)), Section("other", (SCORES,)))))
+    assert "<script" not in whole
+    (tmp_path / "page.html").write_text(whole, "utf-8")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        opened = browser.new_page()
+        opened.goto(f"file://{tmp_path / 'page.html'}")
+
+        def shown():
+            rows = opened.locator("#s tbody tr").all()
+            faint = "all => all.map(g => getComputedStyle(g).opacity != 1)"
+            return [row.is_visible() for row in rows], opened.locator(".map g").evaluate_all(faint)
+
+        assert shown() == ([True, True, False], [False] * 6)
+        opened.get_by_label("Look for a column").focus()
+        opened.keyboard.type("se")
+        # Cells go row by row: age; pay × age, pay; sex × age, sex × pay, sex.
+        assert shown() == ([False, True, True], [True, True, True, False, False, False])
+        assert opened.locator("#other tbody tr").first.is_visible()
+        opened.emulate_media(media="print")
+        assert shown() == ([True, True, False], [False] * 6)
+        assert not opened.locator(".find").is_visible()
+        browser.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -17,7 +17,7 @@ from dipsmith.errors import InputError, UsageError
 from dipsmith.privacy.budget import PureDP, decimal_text
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.protection import Replace
-from dipsmith.report.content import Figure, Page, Section
+from dipsmith.report.content import Figure, Page, Section, Table
 from dipsmith.schema import Schema
 from dipsmith.studio import app, budget_bar, choices, fragments, jobs, schema
 from dipsmith.studio.workspace import Workspace
@@ -334,6 +334,15 @@ def test_report_fragments_need_no_inline_style_and_no_data_address():
     assert '<a download href="/p/x/files/figures/f.csv"' in made.html
     assert '<g fill="none" stroke="var(--ink)">' in made.html
     assert "lead &lt;b&gt;" in made.html
+
+
+def test_a_report_fragment_has_no_search_field_and_nothing_that_only_a_search_shows():
+    listed = Table("t", ("pair",), (("a × b",), ("a × c",)), marks=("c0 c1", "c0 c2 more"))
+    figure = Figure("f", "<svg/>", "c", "a", searched=("a", "b", "c"))
+    made = fragments.fragment(Page("t", (), (Section("One", (figure, listed)),)), "/p/x/files").html
+    assert "<select" not in made
+    assert "a × b" in made
+    assert "a × c" not in made
 
 
 def test_every_route_has_a_name_of_its_own():

@@ -12,12 +12,16 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a caption; numbers are right-aligned, the first column names the row."""
+    """A table with a caption; numbers are right-aligned, the first column names the row.
+
+    Readers find rows by their `marks`, those of a figure's `searched` names; rows marked `more` are shown only when found.
+    """
 
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+    marks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
@@ -55,7 +59,8 @@ class Figure:
 
     The caption says what is drawn, with n and ε, the alternative the same for those who do not see it. Where nothing can be
     drawn `svg` is empty and the numbers are shown as a table. `parameters` is the table under the figure: how the data were
-    made. `file` names the files that hold the numbers, without ending, where the page is saved with them.
+    made. `file` names the files that hold the numbers, without ending, where the page is saved with them. Readers look for
+    one of the `searched` names: what is marked c0 has the first, in the drawing and in the tables of its section.
     """
 
     title: str
@@ -65,6 +70,7 @@ class Figure:
     numbers: Table | None = None
     parameters: Facts | None = None
     file: str = ""
+    searched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,10 @@ def table(block: Table, *, sortable: bool = False) -> str:
     def mark(i: int) -> str:
         return ' class="n"' if numeric[i] else ' class="w"' if short[i] else ""
 
+    marks = [f' class="{m}"' for m in block.marks] or [""] * len(block.rows)
     body = "".join(
-        "<tr>" + "".join(cell(i, at, row[i]) for i in columns) + "</tr>" for at, row in enumerate(block.rows)
+        f"<tr{marks[at]}>" + "".join(cell(i, at, row[i]) for i in columns) + "</tr>"
+        for at, row in enumerate(block.rows)
     )
     note = f'<p class="soft">{escape(block.note)}</p>' if block.note else ""
     # A table that is wider than the window is scrolled by keyboard too; buttons in its head bring one there.
@@ -136,9 +138,32 @@ def figure(block: Figure, *, sortable: bool = False) -> str:
     under = facts(block.parameters) if block.parameters is not None else ""
     reach = ' tabindex="0"' if block.svg else ""  # a wide drawing is scrolled, by keys too
     return (
-        f"<figure{reach}><p>{escape(block.title)}</p>{drawing}"
+        f"<figure{reach}><p>{escape(block.title)}</p>{search(block.searched)}{drawing}"
         f"<figcaption>{escape(block.caption)}{numbers}</figcaption>{under}</figure>"
     )
+
+
+def search(names: Sequence[str]) -> str:
+    """A field to look for one of some names: who types its first letters, or chooses it, sees what has its mark (`found`)."""
+    if not names:
+        return ""
+    listed = sorted(enumerate(names), key=lambda pair: pair[1].casefold())
+    options = "".join(f'<option value="c{i}">{escape(name)}</option>' for i, name in listed)
+    return (
+        f'<label class="find">Look for a column <select><option value="">all columns</option>{options}</select></label>'
+    )
+
+
+def found(names: int) -> str:
+    """The styles by which a field finds, without a script: what has another mark is faint on the map, and not in the tables."""
+    rules = []
+    for mark in (f"c{i}" for i in range(names)):
+        here = f"section:has([value={mark}]:checked)"
+        rules.append(f"{here} .map g:not(.{mark}) {{ opacity: .15; }} {here} .map .{mark} {{ font-weight: 700; }}")
+        rules.append(
+            f"{here} tr[class]:not(.{mark}) {{ display: none; }} {here} .more.{mark} {{ display: table-row; }}"
+        )
+    return "\n@media screen { " + "\n".join(rules) + " }\n" if rules else ""
 
 
 def block(content: Block, *, sortable: bool = False) -> str:
@@ -185,6 +210,7 @@ def page(content: Page) -> str:
     stamp = f'<p class="stamp">{escape(content.stamp)}</p>' if content.stamp else ""
     lead = "".join(f'<p class="lead">{escape(p)}</p>' for p in content.lead)
     style = STYLE + (PRINTED_BAND if content.confidential else "")
+    style += found(max((len(f.searched) for f in content.figures()), default=0))
     script = f"<script>{SORTING}</script>" if content.sortable else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'

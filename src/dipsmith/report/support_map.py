@@ -31,7 +31,10 @@ class Shade:
 
 
 def support_map(names: Sequence[str], at: Callable[[str, str], Shade]) -> str:
-    """The lower triangle of all pairs, each column by itself on the diagonal; labels left and at the diagonal's foot."""
+    """The lower triangle of all pairs, each column by itself on the diagonal; labels left and at the diagonal's foot.
+
+    What belongs to the i-th column is marked ci.
+    """
     n = len(names)
     left = CHARACTER * min(LONGEST, max(len(x) for x in names)) + 12
     foot = CHARACTER * min(LONGEST, max(len(x) for x in names)) * 0.72 + 16
@@ -40,16 +43,18 @@ def support_map(names: Sequence[str], at: Callable[[str, str], Shade]) -> str:
     for i, row in enumerate(names):
         y = top + i * CELL
         parts.append(
-            f'<text x="{left - 8:.0f}" y="{y + CELL * 0.66:.0f}" text-anchor="end">{escape(shorten(row, LONGEST))}</text>'
+            f'<text x="{left - 8:.0f}" y="{y + CELL * 0.66:.0f}" text-anchor="end" '
+            f'class="c{i}">{escape(shorten(row, LONGEST))}</text>'
         )
         for j, column in enumerate(names[: i + 1]):
             shade = at(row, column)
             place = f' x="{left + j * CELL:.0f}" y="{y}" width="{CELL - GAP}" height="{CELL - GAP}" rx="{CELL / 2 if i == j else 2}"'
-            parts.append(f"<g><title>{escape(shade.words)}</title>{SHADES[shade.level].format(place=place)}</g>")
+            drawn = SHADES[shade.level].format(place=place)
+            parts.append(f'<g class="c{i} c{j}"><title>{escape(shade.words)}</title>{drawn}</g>')
     for j, column in enumerate(names):
         x, y = left + j * CELL + CELL * 0.6, top + n * CELL + 10
         parts.append(
-            f'<text x="{x:.0f}" y="{y}" text-anchor="end" transform="rotate(-50 {x:.0f} {y})">'
+            f'<text x="{x:.0f}" y="{y}" text-anchor="end" class="c{j}" transform="rotate(-50 {x:.0f} {y})">'
             f"{escape(shorten(column, LONGEST))}</text>"
         )
     width, height = max(left + n * CELL + 10, left + 400), top + n * CELL + foot

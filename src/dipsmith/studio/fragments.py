@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
-from dipsmith.report.content import Block, Figure, Page
+from dipsmith.report.content import Block, Figure, Page, Table
 from dipsmith.report.sections import contents, section
 from dipsmith.studio.workspace import write_whole
 
@@ -53,7 +53,8 @@ def without_parameters(page: Page) -> Page:
 def fragment(page: Page, address: str) -> Fragment:
     """A report's content; images are looked for under `address`/image-N.png, linked files under `address`/."""
     lead = "".join(f'<p class="lead">{escape(p)}</p>' for p in page.lead)
-    inner = "".join(section(s, sortable=True) for s in page.sections)
+    sections = (replace(s, blocks=tuple(map(_without_search, s.blocks))) for s in page.sections)
+    inner = "".join(section(s, sortable=True) for s in sections)
     html = lead + (contents(page) if page.contents else "") + inner
     images: list[bytes] = []
 
@@ -66,6 +67,14 @@ def fragment(page: Page, address: str) -> Fragment:
     html = _STYLE.sub(lambda found: attributes(found[1]), html)
     html = _LINK.sub(rf'<a download href="{address}/\1"', html)
     return Fragment(html, tuple(images))
+
+
+def _without_search(block: Block) -> Block:
+    """What is shown where styles of the page cannot find anything."""
+    if isinstance(block, Table) and block.marks:
+        rows = tuple(row for row, mark in zip(block.rows, block.marks, strict=True) if "more" not in mark.split())
+        return replace(block, rows=rows, marks=())
+    return replace(block, searched=()) if isinstance(block, Figure) else block
 
 
 def attributes(style: str) -> str:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 MOST_MAPPED = 40
 """Columns on the map."""
-MOST_LISTED = 200
+MOST_LISTED, MOST_FOUND = 200, 2000
+"""Pairs that are listed, and of how many each can be looked for."""
 
 
 def support_blocks(release: Release) -> tuple[Block, ...]:
@@ -60,18 +61,23 @@ def support_blocks(release: Release) -> tuple[Block, ...]:
         + (" Public: released as they stand." if index.public else "")
         + (f" {left} more columns are in the list only." if left > 0 else ""),
         alternative=f"A triangle of all pairs of columns. {tally}. The worst first: {worst}.",
+        searched=index.names,
     )
-    # Where the map has every column, its empty squares need no line each.
+    # Where the map has every column, its empty squares need no line each, but can be looked for.
     lines = [s for s in pairs if s.tables or left > 0] or pairs
     unlisted = len(pairs) - len(lines)
     rest = len(lines) - MOST_LISTED
-    listing = Table.of(
+    listed = set(lines[:MOST_LISTED])
+    rows = pairs if len(pairs) <= MOST_FOUND else lines[:MOST_LISTED]
+    place = {name: f"c{i}" for i, name in enumerate(index.names)}
+    listing = Table(
         "Pairs of columns, the worst first",
         ("pair", "support", "noise on a count, s.e.", "average count", "where"),
-        [(s.asked, s.level, s.standard_error, s.typical_count, _why(s)) for s in lines[:MOST_LISTED]],
+        tuple((s.asked, s.level, s.standard_error, s.typical_count, _why(s)) for s in rows),
         (f"And {rest} more pairs that are better supported. " if rest > 0 else "")
         + (f"{unlisted} pairs are in no noisy table: the empty squares of the picture. " if unlisted else "")
         + "Single counts of a table whose noise is near its average count say little; sums over them say more.",
+        tuple(" ".join([*(place[n] for n in s.columns), *([] if s in listed else ["more"])]) for s in rows),
     )
     one, other = (quote(name) for name in pairs[0].columns)
     ask = Code(
