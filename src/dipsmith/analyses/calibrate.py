@@ -32,7 +32,7 @@ from dipsmith.analyses.direct import KnownSums
 from dipsmith.analyses.features import Features, Target
 from dipsmith.analyses.label_sums import LabelSums
 from dipsmith.analyses.measure import Agenda, Part
-from dipsmith.analyses.public_columns import GroupColumns, PublicColumns
+from dipsmith.analyses.public_columns import GroupColumns, PublicColumns, pieces
 from dipsmith.analyses.results import Result
 from dipsmith.analyses.sum_table import STEPS as FINE
 from dipsmith.analyses.sums import finite
@@ -40,6 +40,7 @@ from dipsmith.estimation.unit_law import even_numbers
 from dipsmith.privacy.randomness import Generator
 from dipsmith.regression.least_squares import independent
 from dipsmith.schema import Schema
+from dipsmith.schema.codes import code_dtype
 
 ENOUGH = 25_000
 """Rows from which the tilt is found, and which are drawn again until the goals are reached."""
@@ -331,7 +332,9 @@ def order_of(
                 each = residual if place is None else residual[place]
                 residual, place = np.add.reduceat(each, starts), None
             most = max(float(np.abs(residual).max(initial=0.0)), 1e-300)
-            steps = np.rint(residual / most * FINE + FINE).astype(np.uint16)
+            steps = np.empty(len(residual), np.uint16)
+            for here in pieces(len(steps)):
+                np.rint(residual[here] / most * FINE + FINE, out=steps[here], casting="unsafe")
             return np.argsort(steps if place is None else steps[place], kind="stable")
     return random.permutation(rows)
 
@@ -372,6 +375,7 @@ def _is_said(h: Float, others: Sequence[Float]) -> bool:
     return bool(np.abs(left).max() < 1e-9)
 
 
-def joint_codes(drawn: NDArray[np.integer], shape: Sequence[int]) -> tuple[Ints, ...]:
+def joint_codes(drawn: NDArray[np.integer], shape: Sequence[int]) -> tuple[NDArray[np.unsignedinteger], ...]:
     """The code of each private column from the joint label."""
-    return tuple(np.asarray(c, np.int64) for c in np.unravel_index(drawn, tuple(shape)))
+    of_label = np.indices(tuple(shape)).reshape(len(shape), -1)
+    return tuple(codes.astype(code_dtype(size))[drawn] for codes, size in zip(of_label, shape, strict=True))

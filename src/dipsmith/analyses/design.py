@@ -154,7 +154,7 @@ def design_of(analysis: PlannedAnalysis, schema: Schema, table: pa.Table, often:
         )
     _require_room(analysis, schema, table.num_rows, blocks, [*terms, *([] if response is None else [response])], y)
     names = tuple(n for b in blocks if b.name[0] != "|" for n in b.names) + tuple(n for t in terms for n in t.names)
-    counted = np.where(known, often, 0).astype(np.float64)
+    counted = np.multiply(known, often, dtype=np.float64)
     return Design(
         analysis,
         formula,

@@ -142,10 +142,12 @@ def _solved(
     W = N - A.T @ G.times(A) + noise.bias
     q = sum(len(t.names) for t in layout.design.terms)
     prior = Prior.of(layout, agreed, noise.moved[:, :q, :q], noise.twice[:, :q, :q])
-    swamped = Prior.of(layout, agreed, noise.moved[:DECIDE, :q, :q], noise.twice[:DECIDE, :q, :q]).swamped
+    first = prior
+    if draws > DECIDE:
+        first = Prior.of(layout, agreed, noise.moved[:DECIDE, :q, :q], noise.twice[:DECIDE, :q, :q])
     own = np.arange(q)
     absent = (W[own, own] == 0) & ~noise.moved[:, own, own].any(axis=0)
-    solution = _Solution.of(layout, A, W, T, prior.shrink(W[:q, :q]), swamped, absent)
+    solution = _Solution.of(layout, A, W, T, prior.shrink(W[:q, :q]), first.swamped, absent)
     return solution.result(*solution.scatter(noise, prior, random))
 
 

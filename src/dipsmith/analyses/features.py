@@ -85,7 +85,7 @@ class Features:
         """The sums that those before them do not already say, whatever the labels: by their slope were all as likely."""
         apart = self.h - self.h.mean(axis=1, keepdims=True)
         by_label = (apart @ apart.T)[np.ix_(self.which, self.which)]
-        crossed = self.columns.gram(np.ones(self.columns.rows))[np.ix_(self.column, self.column)]
+        crossed = self.columns.gram(np.broadcast_to(1.0, self.columns.rows))[np.ix_(self.column, self.column)]
         return independent(by_label * crossed / np.outer(self.size, self.size))
 
     def tilt(self, lam: Float) -> Float:

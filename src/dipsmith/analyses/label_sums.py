@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dipsmith.analyses.design import Float, Ints
 from dipsmith.analyses.public_columns import pieces
@@ -16,7 +15,7 @@ from dipsmith.analyses.sums import Layout
 
 @dataclass(frozen=True, eq=False)
 class LabelSums:
-    """What a design's A and N are made of, for joint labels of some rows: every table with its rows' groups and weights.
+    """What a design's A and N are made of, for joint labels of rows that are the distinct public rows at `place`, or all.
 
     Tables of the same groups and weights, by different labels, are added up once, by the joint label; `folds` leads from
     there to each table's own labels. `share` is how many rows there are for each that counts.
@@ -24,8 +23,7 @@ class LabelSums:
 
     layout: Layout
     tables: tuple[SumTable, ...]
-    groups: tuple[NDArray[np.signedinteger], ...]
-    weights: tuple[Float | None, ...]
+    place: Ints | None
     folds: tuple[tuple[SumTable, Float], ...]
     many: int
     share: float
@@ -33,10 +31,7 @@ class LabelSums:
     @classmethod
     def of(cls, layout: Layout, place: Ints | None, labels: Sequence[str], sizes: Mapping[str, int]) -> LabelSums:
         """Of rows that are the distinct public rows at `place` (all of them once where None), labelled with `labels`."""
-        here: Ints | slice = slice(None) if place is None else place
         alike = {t.public_key: t for t in layout.cross_tables}
-        groups = tuple(t.groups[here] for t in alike.values())
-        weights = tuple(None if t.weight is None else t.weight[here] for t in alike.values())
         grid = dict(zip(labels, np.indices([sizes[n] for n in labels]).reshape(len(labels), -1), strict=True))
         many = int(np.prod([sizes[n] for n in labels]))
         folds = []
@@ -45,9 +40,9 @@ class LabelSums:
             for name in table.labels:
                 code = code * sizes[name] + grid[name]
             folds.append((table, (code[:, None] == np.arange(table.label_cells)).astype(np.float64)))
-        counted = float((layout.design.often > 0)[here].sum())
-        share = counted / max(layout.design.rows, 1.0)
-        return cls(layout, tuple(alike.values()), groups, weights, tuple(folds), many, share)
+        counted = layout.design.often > 0
+        share = float(np.count_nonzero(counted if place is None else counted[place])) / max(layout.design.rows, 1.0)
+        return cls(layout, tuple(alike.values()), place, tuple(folds), many, share)
 
     @property
     def size(self) -> int:
@@ -59,17 +54,20 @@ class LabelSums:
         found = [np.zeros((t.size + 1) * self.many) for t in self.tables]
         for here in pieces(len(labels)):
             shifted = labels[here] + self.many  # rows that are not counted are in group −1
-            for sums, group, weight in zip(found, self.groups, self.weights, strict=True):
-                at = np.multiply(group[here], self.many, dtype=np.int64) + shifted
-                sums += np.bincount(at, weights=None if weight is None else weight[here], minlength=len(sums))
+            rows = here if self.place is None else self.place[here]
+            for sums, table in zip(found, self.tables, strict=True):
+                at = np.multiply(table.groups[rows], self.many, dtype=np.int64) + shifted
+                weight = None if table.weight is None else table.weight[rows]
+                sums += np.bincount(at, weights=weight, minlength=len(sums))
         return np.concatenate([np.zeros(0), *(sums[self.many :] for sums in found)])
 
     def expected(self, q: Float) -> Float:
         """The sums expected under probabilities, labels × rows."""
         found = [np.zeros(0)]
-        for table, group, weight in zip(self.tables, self.groups, self.weights, strict=True):
-            heavy = q if weight is None else q * weight
-            at = group + np.int64(1)
+        rows = slice(None) if self.place is None else self.place
+        for table in self.tables:
+            heavy = q if table.weight is None else q * table.weight[rows]
+            at = table.groups[rows] + np.int64(1)
             by_label = [np.bincount(at, weights=row, minlength=table.size + 1)[1:] for row in heavy]
             found.append(np.column_stack(by_label).astype(np.float64).ravel())
         return np.concatenate(found)

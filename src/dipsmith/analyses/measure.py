@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dipsmith.analyses.design import Design, Ints, design_of
+from dipsmith.analyses.design import Design, Float, Ints, design_of
 from dipsmith.analyses.direct import KnownSums, estimate_from, is_logistic
 from dipsmith.analyses.forecast import Forecast, Split, assumed_shares, choose_share, split
 from dipsmith.analyses.noisy_sums import Bought, NoisySums
+from dipsmith.analyses.public_columns import pieces
 from dipsmith.analyses.purchase import Purchase, purchases_of
 from dipsmith.analyses.results import Result
 from dipsmith.analyses.sum_table import STEPS
@@ -67,7 +68,7 @@ class PartDesign:
 
     def part(self, often: Ints) -> Part:
         """With how often each distinct public row counts."""
-        design = replace(self.design, often=np.where(self.complete, often, 0).astype(np.float64))
+        design = replace(self.design, often=np.multiply(self.complete, often, dtype=np.float64))
         return Part(self.analysis, Layout.of(design), self.value)
 
 
@@ -163,7 +164,10 @@ class Agenda:
         # Tables of the same groups and weights, by different labels, share their columns.
         alike = {one.table.public_key: one for one in self.purchases}
         made = {a: codes for one in alike.values() for a, codes in one.columns().items()}
-        columns = {a.name: codes.astype(code_dtype(a.size))[place] for a, codes in made.items()}
+        columns = {a.name: np.empty(len(place), code_dtype(a.size)) for a in made}
+        for a, codes in made.items():
+            for here in pieces(len(place)):
+                columns[a.name][here] = codes[place[here]]
         child = curator.with_public_columns(budget, "analyses", list(made), columns)
         questions = [one.question(child.schema, i) for i, one in enumerate(self.purchases)]
         answers = child.add_up(questions, self.split(budget).budgets)
@@ -210,6 +214,12 @@ def require_payable(
             ) from None
 
 
+def _largest(numbers: Float) -> float:
+    """The largest of all finite numbers, whatever its sign."""
+    finite = np.isfinite(numbers)
+    return float(max(numbers.max(where=finite, initial=0.0), -numbers.min(where=finite, initial=0.0)))
+
+
 def read_designs(
     analyses: Sequence[PlannedAnalysis], schema: Schema, table: pa.Table
 ) -> tuple[tuple[PartDesign, ...], ...]:
@@ -218,12 +228,12 @@ def read_designs(
 
 
 def _designs(analysis: PlannedAnalysis, schema: Schema, table: pa.Table) -> list[PartDesign]:
-    design = design_of(analysis, schema, table, np.ones(table.num_rows, np.int64))
+    design = design_of(analysis, schema, table, np.broadcast_to(np.int64(1), table.num_rows))
     if not design.rows:
         raise UsageError(f"analysis '{analysis}': no row has all of its public values; leave the analysis out")
     of_labels = [x for term in design.private for x in (term.weight, term.on_label)]
     numbers = [x for x in (design.y, *(b.weight for b in design.blocks), *of_labels) if x is not None]
-    if any(float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) > LARGEST for x in numbers):
+    if any(_largest(x) > LARGEST for x in numbers):
         raise UsageError(
             f"analysis '{analysis}' has numbers beyond {LARGEST:g}, whose squares cannot be added up; leave it out, or take "
             "logarithms or smaller units"

@@ -58,7 +58,8 @@ class RowRuns:
     def block(self, block: PublicBlock) -> PublicBlock:
         """The columns of a block in every run."""
         weight = None if block.weight is None else block.weight[self.starts]
-        return replace(block, groups=block.groups[self.starts], weight=weight)
+        groups = block.groups[self.starts] if block.size > 1 else block.groups[: len(self.starts)]
+        return replace(block, groups=groups, weight=weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +177,8 @@ class PublicColumns:
 
     def squares(self) -> Float:
         """The sum of squares of each column."""
-        found = [b.cross(np.ones(self.rows) if b.weight is None else b.weight) for b in self.blocks]
+        one = np.broadcast_to(1.0, self.rows)
+        found = [b.cross(one if b.weight is None else b.weight) for b in self.blocks]
         return np.concatenate([np.zeros(0), *found])
 
     def by_label(self, labels: Ints, many: int) -> Float:

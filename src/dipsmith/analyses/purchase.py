@@ -60,7 +60,8 @@ class Purchase:
     def columns(self) -> dict[Attribute, NDArray[np.signedinteger]]:
         """Group and weight as public columns, numbered: the code of every distinct public row; −1 is the last group."""
         table = self.table
-        found = {whole_numbers(self.group, table.size + 1): np.where(table.groups < 0, table.size, table.groups)}
+        groups = np.where(table.groups < 0, table.size, table.groups) if table.has_uncounted else table.groups
+        found = {whole_numbers(self.group, table.size + 1): groups}
         if table.weight is not None:
             values, code = table.numbered_steps
             found[whole_numbers(self.weight, len(values))] = code

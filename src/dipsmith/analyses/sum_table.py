@@ -46,15 +46,18 @@ class SumTable:
         label_cells: int,
     ) -> SumTable:
         """Number the groups that occur; −1 marks rows that are not counted."""
-        places, code = number_values(groups, -1, whole - 1)
-        if len(places) and places[0] == -1:
+        least = int(groups.min(initial=0))
+        places, code = number_values(groups, least, whole - 1)
+        if least < 0:
             places, code = places[1:], code - 1
         return cls(name, code, places, whole, weight, labels, label_cells)
 
     def by(self, name: str, labels: tuple[str, ...], label_cells: int) -> SumTable:
         """The same groups and weights by other labels."""
         other = replace(self, name=name, labels=labels, label_cells=label_cells)
-        shared = ("public_key", "unit", "steps", "rounded_weight", "numbered_steps", "heaviest", "_has_uncounted")
+        shared = ["public_key", "has_uncounted"]
+        if self.weight is not None:
+            shared += ["unit", "steps", "rounded_weight", "numbered_steps", "heaviest"]
         vars(other).update({key: getattr(self, key) for key in shared})
         return other
 
@@ -66,8 +69,10 @@ class SumTable:
     @cached_property
     def public_key(self) -> str:
         """Tables of the same groups and weights have the same."""
-        held = hashlib.sha256(self.groups.tobytes())
-        held.update(b"" if self.weight is None else self.steps.tobytes() + np.float64(self.unit).tobytes())
+        held = hashlib.sha256()
+        for numbers in [self.groups] if self.weight is None else [self.groups, self.steps, np.array([self.unit])]:
+            for here in pieces(len(numbers)):
+                held.update(np.ascontiguousarray(numbers[here]).data)
         return held.hexdigest()[:16]
 
     @property
@@ -99,7 +104,7 @@ class SumTable:
         """What one step of the rounded weight stands for."""
         if self.weight is None:
             return 1.0
-        used = self.weight[self.groups >= 0] if self._has_uncounted else self.weight
+        used = self.weight[self.groups >= 0] if self.has_uncounted else self.weight
         most = max(float(used.max(initial=0.0)), -float(used.min(initial=0.0)))
         if most <= STEPS and all(bool((some == np.rint(some)).all()) for some in (used[:100], used)):
             return 1.0
@@ -109,7 +114,7 @@ class SumTable:
     def steps(self) -> NDArray[np.int16]:
         """The weight of every row in whole steps."""
         if self.weight is None:
-            return np.ones(len(self.groups), np.int16)
+            return np.broadcast_to(np.int16(1), len(self.groups))
         found = np.empty(len(self.groups), np.int16)
         for here in pieces(len(found)):
             inside = np.where(self.groups[here] >= 0, self.weight[here], 0.0)
@@ -122,7 +127,8 @@ class SumTable:
         return None if self.weight is None else np.asarray(self.steps * self.unit, np.float64)
 
     @cached_property
-    def _has_uncounted(self) -> bool:
+    def has_uncounted(self) -> bool:
+        """Whether some rows are in no group."""
         return bool(self.groups.min(initial=0) < 0)
 
     @cached_property
@@ -165,6 +171,10 @@ def number_values(values: NDArray[np.signedinteger], least: int, most: int) -> t
     present = np.zeros(most - least + 1, dtype=bool)
     for here in pieces(len(values)):
         present[values[here] - np.int64(least)] = True
+    if least == 0 and present.all():
+        return np.arange(most + 1), values.astype(small_type(most + 1), copy=False)
     where = (np.cumsum(present) - 1).astype(small_type(len(present)))
-    code = np.concatenate([where[:0], *(where[values[here] - np.int64(least)] for here in pieces(len(values)))])
+    code = np.empty_like(where, shape=len(values))
+    for here in pieces(len(values)):
+        code[here] = where[values[here] - np.int64(least)]
     return np.flatnonzero(present) + least, code

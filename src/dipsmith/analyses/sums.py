@@ -92,18 +92,19 @@ class Layout:
         for i in plain:
             given, here = made[i].weight, int(self.places[i][0])
             assert given is not None
-            cross = np.zeros(wide)
-            cross[at] = columns.cross(often * given)
+            cross, heavy = np.zeros(wide), often * given
+            cross[at], square = columns.cross(heavy), float(heavy @ given)
             explained = gram.inverse.times(cross)
             left = given - columns.times(explained[at])
-            if float((often * left) @ left) > 1e-10 * float((often * given) @ given):
+            if _square(often, left) > 1e-10 * square:
                 made[i] = GroupColumns(None, 1, left)
                 # γ of the columns before is that of the given number less what the number itself explains of it.
                 back[told[at[told[at] >= 0]], told[here]] -= explained[at[told[at] >= 0]]
             new = made[i].weight
             assert new is not None
-            cross[at] = columns.cross(often * new)
-            gram = gram.with_column(cross, float((often * new) @ new), here)
+            heavy = often * new
+            cross[at] = columns.cross(heavy)
+            gram = gram.with_column(cross, float(heavy @ new), here)
             columns = PublicColumns((*columns.blocks, made[i]), len(often))
             at = np.append(at, here)
         whole = PublicColumns(tuple(made), len(often))
@@ -176,7 +177,7 @@ class Layout:
     @cached_property
     def square(self) -> float:
         """The residual sum of squares on the public columns."""
-        return float((self.design.often * self.whole_residual) @ self.whole_residual)
+        return _square(self.design.often, self.whole_residual)
 
     @cached_property
     def residual(self) -> Float:
@@ -189,8 +190,8 @@ class Layout:
         allowed = LEAST_BIAS * np.sqrt(self.square)
         # Most residuals are far from the extremes, which alone have to be sorted.
         least = FAR * np.sqrt(self.square / max(self.design.rows, 1.0))
-        far = size > least
-        if float((often * np.maximum(size - least, 0.0)).sum()) > allowed:
+        far = np.flatnonzero(size > least)
+        if float(often[far] @ (size[far] - least)) > allowed:
             size, often = size[far], often[far]
         order = np.argsort(-size, kind="stable")
         rising, many = size[order], np.cumsum(often[order])
@@ -223,7 +224,7 @@ class Layout:
         if alike in self._alike:  # the same groups and weights by other labels
             return self._alike[alike].by(name, labels, cells)
         size = 1
-        code: NDArray[np.signedinteger] = np.broadcast_to(np.int64(0), len(self.design.often))
+        code: NDArray[np.signedinteger] = np.broadcast_to(np.int16(0), len(self.design.often))
         for more, levels in groups:
             # Groups may be in a small type, their combinations not.
             code, size = (np.multiply(code, levels, dtype=np.int64) + more if size > 1 else more), size * levels
@@ -366,6 +367,11 @@ class Layout:
     @cached_property
     def _known(self) -> dict[tuple[int, tuple[str, ...]], tuple[Float, Ints]]:
         return {}
+
+
+def _square(often: Float, values: Float) -> float:
+    """The sum of squares over all rows that count."""
+    return float(np.einsum("i,i,i->", often, values, values))
 
 
 def _simple(term: PrivateTerm) -> bool:

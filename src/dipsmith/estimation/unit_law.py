@@ -90,7 +90,10 @@ def even_numbers(random: Generator, many: int) -> Float:
 
     Units that follow one another are alike, so that labels drawn by them come nearer to their law than by chance.
     """
-    return np.asarray((random.random() + np.arange(many) * GOLDEN) % 1.0)
+    found = np.arange(many) * GOLDEN
+    found += random.random()
+    found %= 1.0
+    return np.asarray(found)
 
 
 def _sums(cell: Ints, p: Float) -> Float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -98,11 +99,7 @@ def _digits(boundaries: Boundaries, bits: int) -> tuple[list[int], list[int]]:
     """
     guard = 32
     enclosures = boundaries(bits + guard)
-    lower = [low >> guard for low, _ in enclosures]
-    upper = [high >> guard for _, high in enclosures]
     # The C_j rise, so that a neighbour's bound is a bound: the lists can be made to rise too.
-    for j in range(1, len(lower)):
-        lower[j] = max(lower[j], lower[j - 1])
-    for j in range(len(upper) - 2, -1, -1):
-        upper[j] = min(upper[j], upper[j + 1])
-    return lower, upper
+    lower = list(accumulate((low >> guard for low, _ in enclosures), max))
+    upper = list(accumulate((high >> guard for _, high in reversed(enclosures)), min))
+    return lower, upper[::-1]

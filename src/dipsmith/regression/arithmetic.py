@@ -75,7 +75,7 @@ def evaluate(node: Node, columns: Columns, rows: int) -> Floats:
     # Logarithms of 0 are rows to leave out, not warnings.
     with np.errstate(all="ignore"):
         found = _number(node, columns)
-    return np.array(np.broadcast_to(np.asarray(found, dtype=np.float64), (rows,)))
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(found, dtype=np.float64), (rows,)))
 
 
 def _value(node: Node, columns: Columns) -> Value:

@@ -80,7 +80,8 @@ def model_frame(
         )
 
     def groups(names: Sequence[str]) -> Ints:
-        return number_combinations([number_groups(table, name)[kept] for name in names])
+        found = number_combinations([number_groups(table, name)[kept] for name in names])
+        return found.astype(np.int64, copy=False)
 
     clusters = None if cluster is None else groups([cluster])
     fixed = tuple(groups(names) for names in formula.fixed)
@@ -194,12 +195,14 @@ def read_columns(formula: RegressionFormula, table: pa.Table, levels: Levels) ->
         column = table.column(name)
         if column.null_count:
             known &= ~column.is_null().to_numpy(zero_copy_only=False)
-        if name in levels and name in formula.inside:
+        if name not in formula.inside:
+            continue
+        if name in levels:
             index, values = _index_values(column)
             place = {level: i for i, level in enumerate(levels[name])}
             to_level = [*(place.get(w, -1) for w in values.cast(pa.string()).to_pylist()), -1]
             columns[name] = Category(np.array(to_level, dtype=np.int64)[index], levels[name])
-        elif name not in levels:
+        else:
             columns[name] = _numbers(name, column)
     return columns, known
 
@@ -220,6 +223,9 @@ def _index_values(column: pa.ChunkedArray) -> tuple[NDArray[np.signedinteger], p
 
 def _numbers(name: str, column: pa.ChunkedArray) -> Floats:
     kind = column.type
+    if pa.types.is_dictionary(kind):
+        index, values = _index_values(column)
+        return np.asarray(np.append(_numbers(name, pa.chunked_array([values])), np.nan)[index], np.float64)
     if pa.types.is_date(kind):
         column = column.cast(pa.date32()).cast(pa.int32())
     elif pa.types.is_timestamp(kind):
@@ -232,14 +238,16 @@ def _numbers(name: str, column: pa.ChunkedArray) -> Floats:
     return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
 
 
-def number_groups(table: pa.Table, name: str) -> Ints:
+def number_groups(table: pa.Table, name: str) -> NDArray[np.signedinteger]:
     """The values of a column, numbered; missing ones are a group of their own."""
     if name not in table.column_names:
         raise UsageError(f"there is no column '{name}'; there are: {', '.join(table.column_names[:20])}")
-    return np.asarray(_index_values(table.column(name))[0] + np.int64(1), np.int64)
+    column = table.column(name)
+    index = _index_values(column)[0]
+    return np.asarray(index + np.int64(1), np.int64) if column.null_count else index
 
 
-def number_combinations(codes: Sequence[Ints]) -> Ints:
+def number_combinations(codes: Sequence[NDArray[np.signedinteger]]) -> NDArray[np.signedinteger]:
     """Number the combinations of codes that occur, in their order, without gaps.
 
     >>> number_combinations([np.array([5, 5, 2]), np.array([0, 1, 0])]).tolist()
@@ -247,13 +255,13 @@ def number_combinations(codes: Sequence[Ints]) -> Ints:
     """
     joint = _renumber(codes[0])
     for more in codes[1:]:
-        joint = _renumber(joint * (int(more.max(initial=0)) + 1) + more)
+        joint = _renumber(np.multiply(joint, int(more.max(initial=0)) + 1, dtype=np.int64) + more)
     return joint
 
 
-def _renumber(codes: Ints) -> Ints:
+def _renumber(codes: NDArray[np.signedinteger]) -> NDArray[np.signedinteger]:
     if codes.size and int(codes.max()) <= 4 * codes.size:
         present = np.zeros(int(codes.max()) + 1, dtype=bool)
         present[codes] = True
-        return (np.cumsum(present) - 1)[codes]
-    return np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        return codes if present.all() else np.asarray((np.cumsum(present) - 1)[codes], np.int64)
+    return np.asarray(np.unique(codes, return_inverse=True)[1], np.int64)

@@ -82,10 +82,9 @@ class PublicColumn:
         return pa.chunked_array(pieces, self.values.type)
 
     def shortly(self) -> pa.Array:
-        """The values of all rows, text by a dictionary."""
+        """The values of all rows, by a dictionary."""
         indices = pa.array(self.ranks, mask=None if self.ranks.min(initial=0) >= 0 else self.ranks < 0)
-        text = pa.types.is_string(self.values.type)
-        return pa.DictionaryArray.from_arrays(indices, self.values) if text else self.values.take(indices)
+        return pa.DictionaryArray.from_arrays(indices, self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +170,7 @@ class PublicRows:
         return PublicRows(self.names, columns, len(rows))
 
     def short_table(self, names: Sequence[str]) -> pa.Table:
-        """All rows of some columns, text as numbers into a dictionary."""
+        """All rows of some columns, as numbers into dictionaries."""
         chosen = [n for n in self.names if n in names]
         return pa.table([self.columns[self.names.index(n)].shortly() for n in chosen], names=chosen)
 

@@ -258,8 +258,9 @@ def _join_names(names: Sequence[str]) -> str:
 def row_law(labeller: Labeller, public: PublicRows, order: Ints) -> NDArray[np.float32]:
     """The probability of every joint label of the rows in an order."""
     p = np.empty((len(order), labeller.schema.size(labeller.targets)), np.float32)
+    codes = public.codes(labeller.schema, predictors(labeller))
     for here in _blocks(len(order)):
-        p[here] = labeller.probabilities(public.codes(labeller.schema, predictors(labeller), order[here]))
+        p[here] = labeller.probabilities(codes.take(order[here]))
     return p
 
 

@@ -287,6 +287,7 @@ class _Reader:
     ) -> Iterator[LabelTable]:
         """The sums of planned analyses, of whose groups and weights the formulas tell."""
         sums = [t for t in measured if t.kind == "weighted sums"]
+        known: dict[str, Float | None] = {}  # totals of the same groups and weights, by other labels
         for one, table in zip(purchases, sums, strict=False):
             bought, groups = one.table, one.table.size + 1
             if table.shape != (groups, bought.label_cells) or table.attributes != bought.labels or table.totals is None:
@@ -295,11 +296,13 @@ class _Reader:
             if cell.min(initial=0) < 0:
                 cell = np.where(cell < 0, bought.size, cell.astype(np.int64))
             unit, weight = bought.unit, None if bought.rounded_weight is None else bought.rounded_weight[held]
-            values = table.array.astype(np.float64) * unit
-            noise = (table.carries_noise * table.variance).astype(np.float64) * unit**2
-            made = self._made(
-                bought.labels, cell, weight, values, noise, np.asarray(table.totals * unit, np.float64), table
-            )
+            used = slice(bought.size + bought.has_uncounted)  # the last group is that of rows that do not count
+            values = table.array[used].astype(np.float64) * unit
+            noise = (table.carries_noise * table.variance)[used].astype(np.float64) * unit**2
+            totals = np.asarray(table.totals[used] * unit, np.float64)
+            of_rows = known.get(bought.public_key)
+            made = self._made(bought.labels, cell, weight, values, noise, totals, table, of_rows)
+            known[bought.public_key] = totals if made is not None else None
             if made is not None:
                 yield made
 
@@ -312,11 +315,13 @@ class _Reader:
         noise: Float,
         totals: Float,
         table: MeasuredTable,
+        of_rows: Float | None = None,
     ) -> LabelTable | None:
-        """A table, if its public totals are those of the released rows."""
+        """A table, if its public totals are those of the released rows (`of_rows`, where they are known)."""
         law = table.law != "discrete Gaussian"
         made = LabelTable(labels, cell, weight, values, noise, law, table.single)
         most = 1e-6 * max(1.0, float(np.abs(totals).max(initial=0.0)))
-        if not np.abs(made.totals(self.often) - totals).max(initial=0.0) <= most:
+        reached = made.totals(self.often) if of_rows is None else of_rows
+        if not np.abs(reached - totals).max(initial=0.0) <= most:
             return None
         return made.agreeing(totals.astype(np.float64))

@@ -6,6 +6,7 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -89,6 +90,11 @@ class PublicReading:
             )
         first, place = public.distinct()
         return replace(self, public=public, careers=careers, kinds=public.only(first), place=place)
+
+    @cached_property
+    def sorted_place(self) -> NDArray[np.int64]:
+        """The kind of every row when rows are in the order of their values."""
+        return self.place[self.public.order()]
 
     @property
     def often(self) -> NDArray[np.int64]:
@@ -196,7 +202,7 @@ class Calibration:
         schema, reading, names = labeller.schema, self.prepared.reading, labeller.targets
         public, order = reading.public, reading.public.order()
         random = generator(None if seed is None else named_seed(seed, ("calibrated labels",)))
-        drawn = self.draw(row_law(labeller, reading.kinds, reading.place[order]), names, order, random)
+        drawn = self.draw(row_law(labeller, reading.kinds, reading.sorted_place), names, order, random)
         shape = [schema[name].size for name in names]
         codes = Codes.of(schema, dict(zip(names, joint_codes(drawn[among], shape), strict=True)), len(order))
         labels = drawn_table(codes, seed)
@@ -223,8 +229,9 @@ class Calibration:
         agenda, reading = self.prepared.agenda, self.prepared.reading
         found, _ = targets_of(agenda, self.results, self.known, agenda.schema, names)
         # Where no two rows are alike, rows in the order of their values are the distinct rows.
-        alone = reading.kinds.rows == len(rows) and rows is reading.public.order()
-        return found, None if alone else reading.place[rows]
+        if rows is not reading.public.order():
+            return found, reading.place[rows]
+        return found, None if reading.kinds.rows == len(rows) else reading.sorted_place
 
     def _in_rows(self, drawn: NDArray[np.int64], names: Sequence[str], rows: NDArray[np.int64]) -> tuple[Result, ...]:
         """Results with what a plain regression of all rows gives, where the sums of their labels say it."""
