@@ -2,7 +2,7 @@
 
     python benchmarks/panels.py [PEOPLE]
 
-The table (8 columns, about 5.7 million rows for a million people) is simulated into a Parquet file by a process of its own,
+The table (8 columns, about 6.5 million rows for a million people) is simulated into a Parquet file by a process of its own,
 so that its memory is not counted. ε = 1 for a whole career.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 SIMULATE = """
 import sys
 from dipsmith.examples.personnel import write_panel
-write_panel(sys.argv[1], round(int(sys.argv[2]) / 1.765), seed=5)
+write_panel(sys.argv[1], round(int(sys.argv[2]) / 1.527), seed=5)
 """
 
 

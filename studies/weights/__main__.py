@@ -15,7 +15,7 @@ import dipsmith as ds
 from dipsmith.errors import DipsmithError
 
 PAGE = Path(__file__).parents[2] / "docs" / "studies" / "weights.md"
-POPULATION, SAMPLE, RUNS = 100_000, 10_000, 100
+POPULATION, SAMPLE, RUNS = 100_000, 10_000, 40
 CELLS = (("add-remove", 1.0), ("add-remove", 4.0), ("replace", 1.0))
 TABLES = (("region",), ("employed",), ("age",))
 FORMULA = "pay ~ employed + age"

@@ -8,6 +8,7 @@ from assurance.cases import linked_cases
 from assurance.matrix import pieces, replay_piece
 from assurance.rerun import check_pair
 from assurance.unit_pairs import CAREERS, PERSONS, SIZES
+from dipsmith.counting import steps as counting
 from dipsmith.methods.graph.aim import AIM
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.schema import Schema
@@ -35,8 +36,24 @@ def test_steps_at_the_price_of_entries_are_found(monkeypatch):
         made = whole(schema)
         return replace(made, unit=replace(made.unit, max_rows=1))
 
-    for room in ("dipsmith.counting.steps", "dipsmith.methods.graph.careers", "dipsmith.methods.graph.aim"):
+    for room in ("dipsmith.counting.steps", "dipsmith.methods.graph.careers"):
         monkeypatch.setattr(f"{room}.step_schema", cheap)
+    case = CASES["aim, careers · add-remove"]
+    pair = case.pairs("add-remove", list(CAREERS).index("more rows than count"))
+    assert check_pair(pair, case, PureDP(2), 3, figures=False).findings != ()
+
+
+def test_presence_at_the_price_of_one_line_is_found(monkeypatch):
+    whole = steps_module.presence_schema
+
+    def cheap(schema, most):
+        made = whole(schema, most)
+        return replace(made, unit=replace(made.unit, max_rows=1))
+
+    monkeypatch.setattr("dipsmith.methods.graph.careers.presence_schema", cheap)
+    draws = counting.drawn_steps
+    monkeypatch.setattr(counting, "presence_schema", cheap)
+    monkeypatch.setattr(counting, "drawn_steps", lambda opens, hashes, periods, _: draws(opens, hashes, periods, 3))
     case = CASES["aim, careers · add-remove"]
     pair = case.pairs("add-remove", list(CAREERS).index("more rows than count"))
     assert check_pair(pair, case, PureDP(2), 3, figures=False).findings != ()

@@ -17,7 +17,7 @@ from scipy.stats import beta
 from assurance.unit_pairs import career_pair, household_pair, person_pair
 from dipsmith.counting.count import BatchRows
 from dipsmith.counting.households import HouseholdRows
-from dipsmith.methods.graph.careers import entry_tables, flow_table, most_steps, split_career, transitions
+from dipsmith.methods.graph.careers import entry_tables, most_steps, presence_table, split_career, transitions
 from dipsmith.methods.graph.households import compositions
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
@@ -35,14 +35,15 @@ def tables(rows, sets):
 
 
 def career_views(relation):
-    """Entries, flows and some steps, of both tables: rows, tables, how many rows of a unit count, and the budget."""
+    """Entries, presence and some steps, of both tables: rows, tables, how many rows of a unit count, and the budget."""
     pair = career_pair(relation, 2)  # more rows than count
     worlds = [BatchRows(source(t), pair.schema, KEY).steps() for t in (pair.before, pair.after)]
     most, shares = most_steps(pair.schema, EPSILON), split_career(pair.schema, EPSILON)
     entries, some = [w.steps() for w in worlds], [w.thinned(most) for w in worlds]
+    there = [w.thinned(most, away=True) for w in worlds]
     return [
         (entries, tables(entries[0], entry_tables(pair.schema)), 1, shares[0]),
-        (worlds, [flow_table(pair.schema)], 3, shares[1]),
+        (there, [presence_table(pair.schema, most)], most, shares[1]),
         (some, tables(some[0], transitions(pair.schema)), most, shares[2]),
     ]
 

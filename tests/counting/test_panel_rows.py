@@ -48,7 +48,12 @@ def careers(random, people, ids="p"):
     return rows
 
 
-VIEWS = {"steps": lambda steps: steps, "entries": lambda steps: steps.steps(), "some": lambda steps: steps.thinned(2)}
+VIEWS = {
+    "steps": lambda steps: steps,
+    "entries": lambda steps: steps.steps(),
+    "some": lambda steps: steps.thinned(2),
+    "presence": lambda steps: steps.thinned(2, away=True),
+}
 
 
 def tables_of(rows, view="steps"):
@@ -58,7 +63,7 @@ def tables_of(rows, view="steps"):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("view", "bound"), [("steps", K), ("entries", 1), ("some", 2)])
+@pytest.mark.parametrize(("view", "bound"), [("steps", K), ("entries", 1), ("some", 2), ("presence", 2)])
 def test_whoever_joins_changes_every_table_by_at_most_max_rows_and_entries_by_one(view, bound):
     random = np.random.default_rng(5)
     most = 0
@@ -106,6 +111,26 @@ def test_an_entry_is_the_first_row_of_a_unit_with_its_last_period():
     }
     assert held == expected
     assert entries.held.lawful().all()
+
+
+def test_presence_is_where_a_unit_is_after_its_first_period_up_to_its_last():
+    rows = [("a", 1, "F", 1), ("a", 3, "F", 0), ("a", 4, "F", 0), ("b", 2, "M", 2), ("c", 4, "M", 1), ("c", 5, "M", 0)]
+    there = BatchRows(source(table(rows)), schema(), KEY).steps().thinned(4, away=True)
+    held = sorted(zip(there.held["year (between)"].tolist(), there.held["(presence)"].tolist(), strict=True))
+    # a: away in 2, again in 3, here in 4; b is never between; c: here in 5.
+    assert held == [(1, 0), (2, 1), (3, 2), (4, 2)]
+    assert there.schema.unit.max_rows == 4
+    assert there.total() is None
+
+
+def test_which_periods_are_asked_is_drawn_evenly_and_by_the_unit_alone():
+    # Everybody is there in 1 and 5, and away between: two of four periods are asked.
+    rows = [(f"p{i}", year, "M", 1) for i in range(3_000) for year in (1, 5)]
+    held = BatchRows(source(table(rows)), schema(), KEY).steps().thinned(2, away=True).held
+    assert len(held) == 6_000
+    # A share of 1/2 of 3,000 draws: sd 27.4; six of them are exceeded with a chance of 2e-9.
+    assert np.abs(np.bincount(held["year (between)"], minlength=5)[1:] - 1_500).max() < 165
+    assert held["(presence)"].tolist() == np.where(held["year (between)"] == 4, 1, 0).tolist()
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])

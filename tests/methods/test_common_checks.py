@@ -133,12 +133,13 @@ class Blind(Marginals):
 
 @dataclass(frozen=True)
 class Peeping(AIM):
-    """Takes the exact flows of a panel for the noisy ones."""
+    """Takes who is away, exactly, for what noise says of it."""
 
     def fit(self, curator):
         model = AIM.fit(self, curator)
-        (count,) = curator._rows.steps().count([model.flows.marginal])
-        return replace(model, flows=replace(model.flows, values=count.ravel()))
+        table = model.presence.marginal
+        (count,) = curator._rows.steps().thinned(table.schema.unit.max_rows, away=True).count([table])
+        return replace(model, presence=replace(model.presence, values=count.ravel()))
 
 
 @pytest.mark.slow

@@ -85,8 +85,11 @@ class Rows(Protocol):
     def coarsened(self, level: int) -> Rows:
         """The same rows with the larger places of a level instead of their places."""
 
-    def thinned(self, most: int) -> Rows:
-        """At most so many steps of each unit of a panel, drawn by the key; which they are depends on the unit's own alone."""
+    def thinned(self, most: int, away: bool = False) -> Rows:
+        """At most so many steps of each unit of a panel, drawn by the key; which they are depends on the unit's own alone.
+
+        With `away`: of the periods after its first one up to its last one, whether it is there.
+        """
 
 
 class BatchRows:
@@ -182,7 +185,7 @@ class BatchRows:
 
         return CoarseRows(self, level)
 
-    def thinned(self, most: int) -> Rows:
+    def thinned(self, most: int, away: bool = False) -> Rows:
         """Only steps are thinned: of rows `max_rows` count."""
         raise UnsupportedError("only the steps of a panel are thinned; of rows max_rows count")
 

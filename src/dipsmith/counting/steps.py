@@ -2,7 +2,8 @@
 
 Rows are brought together by unit, which needs the codes of all of them at once: about two bytes a value. They are read
 when the first table is counted, not before. Of steps, in turn, `steps` are entries: one line
-for every unit; `thinned` are some steps of every unit, which know the period before as all of them do.
+for every unit; `thinned` are some steps of every unit, which know the period before as all of them do, or some of the
+periods in which it might be there.
 
 What counts is decided as for rows (`counting.count`): at most `max_rows` rows of a unit, none that breaks a rule. Of
 several rows of a unit in one period the first in the order of their codes counts. All of this is a function of the
@@ -32,7 +33,17 @@ from dipsmith.counting.units import hash_units
 from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.places import coarse_schema, coarsen
-from dipsmith.schema.steps import ARRIVAL, FIRST, entries_of, entry_schema, step_schema, steps_of
+from dipsmith.schema.steps import (
+    ARRIVAL,
+    FIRST,
+    between,
+    entries_of,
+    entry_schema,
+    presence_of,
+    presence_schema,
+    step_schema,
+    steps_of,
+)
 
 Hashes = NDArray[np.uint64]
 
@@ -50,8 +61,14 @@ class StepRows(DerivedRows):
         steps, self._hashes = _steps(*self._read(), self._panel, self.schema)
         return steps
 
-    def thinned(self, most: int) -> Rows:
-        """At most so many steps of each unit; how many these are together is private under every relation."""
+    def thinned(self, most: int, away: bool = False) -> Rows:
+        """At most so many steps of each unit; how many these are together is private under every relation.
+
+        With `away`: of the periods after a unit's first one up to its last one, whether it is there or not.
+        """
+        if away:
+            presence = presence_schema(self._panel, most)
+            return DerivedRows(presence, lambda: self._presence(presence), lambda: None)
         if most >= self.schema.unit.max_rows:
             return self
         schema = replace(self.schema, unit=replace(self.schema.unit, max_rows=most))
@@ -60,6 +77,12 @@ class StepRows(DerivedRows):
     def _some(self, most: int) -> Codes:
         steps = self.held
         return steps.take(drawn_steps(steps[ARRIVAL] == FIRST, self._hashes, steps[str(self._panel.unit.order)], most))
+
+    def _presence(self, schema: Schema) -> Codes:
+        opens, begins, columns = presence_of(self.held, self._panel)
+        periods = columns[between(str(self._panel.unit.order))]
+        drawn = drawn_steps(opens, self._hashes[begins], periods, schema.unit.max_rows)
+        return Codes.of(schema, columns, len(opens)).take(drawn)
 
     def steps(self) -> Rows:
         """The entries of the units, one line each; how many there are is private under every relation."""

@@ -52,8 +52,7 @@ class Curator:
     observer, `dipsmith.privacy.observer`); events are recorded in `journal` before an answer is given. `given_rows` is a row
     count that the steward states as public (needed under `add-remove` to avoid paying), `coin_seed` the public seed of the
     structure's randomness, drawn when omitted; `progress` is told (stage, share done). `relation`, `block` and `moving` are
-    for the children that `nested` and `partition` make: the relation within the block, its path, and whether a unit may
-    leave or enter it.
+    for children: the relation within a block of rows, its path, and whether a unit may leave or enter it.
     """
 
     def __init__(
@@ -318,6 +317,10 @@ class Curator:
         """A child that sees at most `most` steps of each unit, and answers at that sensitivity (``docs/proofs/panel.md``)."""
         some = block_of(self.block, "steps of a unit", f"at most {most}")
         return self._paid_child(self._rows.thinned(most), budget, some if most < self.max_rows else self.block)
+
+    def with_presence(self, budget: Budget, most: int) -> Curator:
+        """A child that sees whether units are there, in at most `most` periods of each (``docs/proofs/panel.md``)."""
+        return self._paid_child(self._rows.thinned(most, away=True), budget, self.block)
 
     def with_larger_places(self, budget: Budget, level: int) -> Curator:
         """A child that sees larger places, a public function of each row's own: sensitivities are those of rows."""

@@ -205,9 +205,9 @@ class _ObservedRows:
         """The rows with larger places: reading them will be told."""
         return observed_rows(self.rows.coarsened(level), self._observer)
 
-    def thinned(self, most: int) -> Rows:
+    def thinned(self, most: int, away: bool = False) -> Rows:
         """Some steps of each unit: reading them will be told."""
-        return observed_rows(self.rows.thinned(most), self._observer)
+        return observed_rows(self.rows.thinned(most, away), self._observer)
 
     def __getattr__(self, verb: str) -> Any:
         self._observer.read(verb)

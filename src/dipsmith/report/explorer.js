@@ -79,7 +79,7 @@ function answer(p) {
   const level = levelOf(p.cols), open = level === 3 || (p.cols.length > 2 && p.cols.every(c => D.columns[c].level === 3)), t = open ? null : best(p.cols);
   if (t) { const cells = cellsOf(t, p.cols, p.filter, p.how); return { kind: 'measured', t, cells, h: half(t.noise / p.cols.reduce((s, c) => s * sizes[c], 1), t) }; }
   const r = level === 2 ? null : fromRows(p.cols);
-  if (r) { const cells = cellsOf({ c: r.c, v: r.v, m: 1, z: 0 }, p.cols, p.filter, p.how); return { kind: open ? 'public' : 'carried', t: r, cells }; }
+  if (r) { const cells = cellsOf({ c: r.c, v: r.v, m: 1, z: 0 }, p.cols, p.filter, p.how); return { kind: open ? 'public' : 'carried', t: r, cells, level }; }
   return { kind: level === 2 ? 'not carried' : 'absent', level };
 }
 function verdict(p, f) {
@@ -91,7 +91,7 @@ function verdict(p, f) {
     if (lost > n / 2) say('Measured, but mostly too noisy to read', `${of}${lost} of ${n} numbers could be noise alone.`, 'noisy');
     else say('Measured', `${of}${lost ? `${lost} of ${n} numbers are too noisy to read.` : 'Every number can be told from 0.'}`, 'good');
   } else if (f.kind === 'public') say('Public', `${what}: released as it stands, without noise.${D.some < D.rows && p.cols.length > 1 ? ` Counted in the first ${D.some.toLocaleString('en-US')} rows.` : ''}`, 'good');
-  else if (f.kind === 'carried') say('Carried, without an interval', `No noisy table on this page holds ${what}; the model implies it. Shown are the synthetic rows${D.some < D.rows && p.cols.length > 1 ? `, the first ${D.some.toLocaleString('en-US')}` : ''}.`, 'rows');
+  else if (f.kind === 'carried') say(`${f.level === 0 ? 'Measured' : 'Carried'}, without an interval`, `${f.level === 0 ? `A noisy table of the release holds ${what}, but none on this page that counts all rows.` : `No noisy table on this page holds ${what}; the model implies it.`} Shown are the synthetic rows${D.some < D.rows && p.cols.length > 1 ? `, the first ${D.some.toLocaleString('en-US')}` : ''}.`, 'rows');
   else if (f.kind === 'not carried') say('Not carried', `No noisy table holds ${what} together: the synthetic rows relate them by way of other columns, if at all, and nothing is shown. Ask the steward for this table, or to plan an analysis of it.`, 'none');
   else say('Not on this page', `${what}: no table on this page holds it, which is kept small. Ask the release itself, as below.`, 'none');
 }

@@ -49,7 +49,7 @@ def _draw(axis: Any, panel: Moves) -> None:
         side = LARGEST * float(shares[before, now]) ** 0.5
         marks.append(Rectangle((now - side / 2, before - side / 2), side, side))
     axis.add_collection(PatchCollection(marks, facecolor="none", edgecolor=COLOURS[0], linewidth=1.0, zorder=3))
-    named = np.unique(np.linspace(0, size - 1, min(size, NAMED)).round().astype(int))
+    named = range(0, size, -(-size // NAMED))  # evenly, so that no two labels meet
     words = [shorten(range_start(panel.labels[i]), 10) for i in named]
     axis.set_xticks(
         named,

@@ -11,6 +11,9 @@ than rows: the sensitivity of every table is that of rows (``docs/proofs/panel.m
 A unit's *entry* is one line: its first row, the period of its last one, and whether it was away in between. One line moves
 one count, however long the career: who comes, how long they stay, and all columns that are fixed for life are known far
 better from entries than from steps.
+
+Whether a unit is *there* in the periods after its first one and up to its last one is one line for each of these: it is away,
+there again, or was here before.
 """
 
 from __future__ import annotations
@@ -35,6 +38,9 @@ FIRST, AGAIN, HERE = range(3)
 NEXT: Final = "(next)"
 STAYS, LEAVES = range(2)
 ABSENT: Final = "(absent)"
+PRESENCE: Final = "(presence)"
+AWAY = 0
+"""Beside AGAIN and HERE: a period between a unit's first and last one, without a row."""
 
 END: Final = "(last period)"
 GAPS: Final = "(gaps)"
@@ -61,6 +67,15 @@ def entering(name: str) -> str:
     'pay (first)'
     """
     return f"{name} (first)"
+
+
+def between(name: str) -> str:
+    """What the column of a unit's presence is called: a period after its first one and up to its last one.
+
+    >>> between("year")
+    'year (between)'
+    """
+    return f"{name} (between)"
 
 
 def fixed_columns(schema: Schema) -> tuple[str, ...]:
@@ -149,12 +164,50 @@ def entry_schema(schema: Schema) -> Schema:
 
 def entries_of(steps: Codes, schema: Schema) -> dict[str, NDArray[np.integer]]:
     """The columns of the entries of steps that are sorted by unit and period."""
-    period = steps[str(schema.unit.order)].astype(np.int64)
-    starts = np.flatnonzero(steps[ARRIVAL] == FIRST)
-    ends = np.append(starts[1:], len(period)) - 1 if len(starts) else starts
+    period, starts, ends = _lives(steps, schema)
     broken = period[ends] - period[starts] > ends - starts
     columns: dict[str, NDArray[np.integer]] = {entering(n): steps[n][starts] for n in schema.names}
     return columns | {END: period[ends] // band_width(schema), GAPS: np.where(broken, BROKEN, WHOLE)}
+
+
+def _lives(steps: Codes, schema: Schema) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The period of every step; and the first and the last step of each unit."""
+    period = steps[str(schema.unit.order)].astype(np.int64)
+    starts = np.flatnonzero(steps[ARRIVAL] == FIRST)
+    return period, starts, np.append(starts[1:], len(period)) - 1 if len(starts) else starts
+
+
+def presence_schema(schema: Schema, most: int) -> Schema:
+    """The schema of where units are after their first period, at most so many lines of each.
+
+    Its column of periods has a name of its own: lines are no rows.
+    """
+    period = schema[str(schema.unit.order)]
+    presence = Attribute(PRESENCE, "string", Categories.of(["away", "again", "here before"], other="away"))
+    unit = replace(schema.unit, max_rows=max(1, min(most, period.size - 1)), order=None)
+    attributes = (replace(period, name=between(period.name)), presence)
+    return replace(schema, attributes=attributes, unit=unit, rules=(), analyses=(), known_rows=None)
+
+
+def presence_of(
+    steps: Codes, schema: Schema
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], dict[str, NDArray[np.integer]]]:
+    """Where units are after their first period, of steps that are sorted by unit and period.
+
+    Which lines are the first of a unit, the step with which each line's unit begins, and the columns.
+    """
+    period, starts, ends = _lives(steps, schema)
+    lengths = period[ends] - period[starts]
+    first = np.cumsum(lengths) - lengths
+    begins = np.repeat(starts, lengths)
+    periods = np.arange(len(begins)) - np.repeat(first, lengths) + period[begins] + 1
+    presence = np.full(len(begins), AWAY)
+    later = np.flatnonzero(steps[ARRIVAL] != FIRST)
+    unit = np.cumsum(steps[ARRIVAL] == FIRST)[later] - 1
+    presence[first[unit] + period[later] - period[starts[unit]] - 1] = steps[ARRIVAL][later]
+    opens = np.zeros(len(begins), dtype=bool)
+    opens[first[lengths > 0]] = True
+    return opens, begins, {between(str(schema.unit.order)): periods, PRESENCE: presence}
 
 
 def check_order(schema: Schema) -> None:
@@ -175,7 +228,16 @@ def check_order(schema: Schema) -> None:
         raise SchemaError(
             "unit.order makes a panel of whole rows, under add-remove or replace; under label leave it out"
         )
-    own = {ARRIVAL, NEXT, END, GAPS, *map(entering, schema.names), *map(before, changing_columns(schema))}
+    own = {
+        ARRIVAL,
+        NEXT,
+        END,
+        GAPS,
+        PRESENCE,
+        between(name),
+        *map(entering, schema.names),
+        *map(before, changing_columns(schema)),
+    }
     taken = own & set(schema.names)
     if taken:
         raise SchemaError(f"column '{min(taken)}' has a name that steps of a panel need; rename it")

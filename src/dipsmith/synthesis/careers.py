@@ -235,7 +235,7 @@ def career_notes(schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
     fixed = [n for n in columns if n in schema and schema[n].fixed]
     if unit.order is not None:
         notes.append(
-            f"What a {unit.column} is in one {unit.order} depends on the {unit.order} before and on what never changes: longer "
+            f"What one {unit.column} is in a {unit.order} depends on the {unit.order} before and on what never changes: longer "
             "memory is not kept."
         )
     if fixed:

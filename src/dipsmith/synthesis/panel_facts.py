@@ -34,12 +34,23 @@ class PanelFacts:
 
     order: str
     unit: str
-    units: int
+    lengths: NDArray[np.int64]
+    """How many units have 0, 1, 2, … rows."""
     periods: tuple[str, ...]
     arrivals: Floats
     departures: Floats
     spells: Floats
     moves: Mapping[str, Floats]
+
+    @property
+    def units(self) -> int:
+        """How many units there are."""
+        return int(self.lengths.sum())
+
+    def share_of_steps(self, most: int) -> float:
+        """The share of the rows that count where at most so many of a unit do."""
+        rows = np.arange(len(self.lengths))
+        return float(np.minimum(rows, most) @ self.lengths) / max(float(rows @ self.lengths), 1.0)
 
     @classmethod
     def of(cls, codes: Codes, schema: Schema) -> PanelFacts:
@@ -65,7 +76,7 @@ class PanelFacts:
         return cls(
             order=order,
             unit=str(schema.unit.column),
-            units=len(np.unique(codes.units)),
+            lengths=np.bincount(np.unique(codes.units, return_counts=True)[1]),
             periods=schema[order].labels,
             arrivals=_rates(np.bincount(period[new], minlength=size), rows, slice(1, None)),
             departures=_rates(np.bincount(period[last], minlength=size), rows, slice(None, -1)),

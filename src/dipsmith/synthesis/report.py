@@ -45,6 +45,11 @@ NOTHING = (
     "release.supports(FORMULA) before you interpret what the rows show of several columns."
 )
 
+CAREERS = (
+    "Rows of one career are not independent, and how alike they are is not measured: ordinary standard errors are too small, and "
+    "dipsmith.fit refuses intervals of regressions. How fast a number changes within one unit is the one that has an interval."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Glance:
@@ -75,7 +80,7 @@ class Glance:
 def report_page(release: Release, glance: Glance, *, beside: bool = False) -> Page:
     """The report of a release; `beside` says that it stands in the release's folder, whose files it may point to."""
     card = release.card
-    tables = table_noise(card, release.schema)
+    tables = table_noise(card, release.schema, glance.careers)
     pointer = (LINK,) if beside and release.measurements else ()
     return Page(
         title=f"Synthetic data: {card.dataset}",
@@ -103,7 +108,7 @@ def report_page(release: Release, glance: Glance, *, beside: bool = False) -> Pa
 
 def _lead(release: Release, tables: list[TableNoise]) -> tuple[str, ...]:
     card = release.card
-    named = list(dict.fromkeys(t.what for t in tables if t.attributes is not None))
+    named = list(dict.fromkeys(" × ".join(t.attributes) for t in tables if t.attributes is not None))
     kept = _list_some(named, 5) if named else "what the method measured, listed below"
     limit = least_visible_count(tables)
     small = f"groups of fewer than about {max(1, round(limit)):,} rows" if np.isfinite(limit) else "small groups"
@@ -140,7 +145,15 @@ def _noise(release: Release, tables: list[TableNoise]) -> tuple[Block, ...]:
         "Every table that was measured, and the noise on one of its counts",
         ("table", "cells", "times", "noise s.d.", f"95 % within{nbsp}±", f"of a share{nbsp}±", "expected TVD"),
         [
-            (t.what, t.cells, t.times, t.sd, Z95 * t.sd, Z95 * t.sd / n, _expected_tvd(t, n))
+            (
+                t.what,
+                t.cells,
+                t.times,
+                t.sd,
+                Z95 * t.sd,
+                Z95 * t.sd / (n * t.share) if t.share else None,
+                _expected_tvd(t, n),
+            )
             for t in tables[:MOST_LINES]
         ],
         (f"And {rest} more table{'s' * (rest > 1)} with more noise. " if rest > 0 else "")
@@ -172,10 +185,10 @@ def _noise(release: Release, tables: list[TableNoise]) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _expected_tvd(table: TableNoise, n: int) -> float:
+def _expected_tvd(table: TableNoise, n: int) -> float | None:
     """Half the sum over the cells of the expected absolute noise: s.d./√2 for Laplace noise, s.d.·√(2/π) for Gaussian."""
     mean = table.sd * (np.sqrt(2 / np.pi) if "Gauss" in table.mechanism else np.sqrt(0.5))
-    return min(1.0, float(0.5 * table.cells * mean / n))
+    return min(1.0, float(0.5 * table.cells * mean / (n * table.share))) if table.share else None
 
 
 def _columns(release: Release, glance: Glance, tables: list[TableNoise]) -> tuple[Block, ...]:
@@ -248,16 +261,26 @@ def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
         "draw": "The sets were drawn from one sanitised model and share its noise: T = ū + B/m does not apply, "
         "use the noise-aware intervals of dipsmith.fit.",
     }[card.each]
-    formula = suggested_formula(release)
+    formula = suggested_formula(release) if glance.careers is None else None
+    numbers = [] if glance.careers is None else [t.name for t in release.measurements if t.kind == "growth sums"]
+    if glance.careers is not None:
+        rule = CAREERS
     answered = "" if formula is None else f"\nds.fit(release, {formula!r})     # estimates with honest intervals"
     return (
         Code(
             "import dipsmith as ds\n"
             'release = ds.Release.load("FOLDER")\n'
-            "release.tables[0].to_pandas()                    # the first set" + _of_members(release) + answered
+            "release.tables[0].to_pandas()                    # the first set"
+            + _of_members(release)
+            + answered
+            + (
+                "\nds.growth(release)                               # change per period, with intervals"
+                if numbers
+                else ""
+            )
         ),
         *(() if formula is None else (Code(command("fit", "FOLDER", formula)),)),
-        *((NOTHING,) if formula is None else ()),
+        *((NOTHING,) if formula is None and glance.careers is None else ()),
         Code(
             f'R:      arrow::{in_r}("synthetic-1.parquet")\n'
             '        read.csv("synthetic-1.csv")             (release made with --format csv)\n'

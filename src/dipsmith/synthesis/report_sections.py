@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from dipsmith.synthesis.release import Release
 
 
-MOST_MAPPED = 40
-"""Columns on the map."""
+MOST_MAPPED, MOST_DRAWN = 40, 12
+"""Columns on the map, or levels of one that is drawn; columns of members that are drawn."""
 MOST_LISTED, MOST_FOUND = 200, 2000
 """Pairs that are listed, and of how many each can be looked for."""
 
@@ -75,7 +75,11 @@ def support_blocks(release: Release) -> tuple[Block, ...]:
         ("pair", "support", "noise on a count, s.e.", "average count", "where"),
         tuple((s.asked, s.level, s.standard_error, s.typical_count, _why(s)) for s in rows),
         (f"And {rest} more pairs that are better supported. " if rest > 0 else "")
-        + (f"{unlisted} pairs are in no noisy table: the empty squares of the picture. " if unlisted else "")
+        + (
+            f"{unlisted} pair{'s are' if unlisted > 1 else ' is'} in no noisy table: the empty squares of the picture. "
+            if unlisted
+            else ""
+        )
         + "Single counts of a table whose noise is near its average count say little; sums over them say more.",
         tuple(" ".join([*(place[n] for n in s.columns), *([] if s in listed else ["more"])]) for s in rows),
     )
@@ -113,7 +117,8 @@ def household_blocks(release: Release) -> tuple[Block, ...]:
             ("Members", f"at most {people.unit.max_rows}; in every household the head is listed first"),
         )
     )
-    return facts, _sizes(found, people.unit.max_rows, release.card.price), _likeness(found)
+    sizes = _sizes(found, people.unit.max_rows, release.card.price)
+    return facts, sizes, _likeness(found, release.schema.members.order), _of_people(found, release.card.price)
 
 
 def _sizes(found: HouseholdRoster, most: int, price: str) -> Figure:
@@ -132,11 +137,32 @@ def _sizes(found: HouseholdRoster, most: int, price: str) -> Figure:
     )
 
 
-def _likeness(found: HouseholdRoster) -> Table:
-    """How often a member has the head's value, and how often that would happen to strangers."""
+def _of_people(found: HouseholdRoster, price: str) -> Figure:
+    """How members are distributed."""
+    n, drawn, rows = max(1, len(found.members)), list[figures.Distribution](), list[tuple[Cell, ...]]()
+    for column in found.members.schema:
+        counts = np.bincount(found.members[column.name], minlength=column.size)
+        rows += [(column.name, label, int(c), float(c / n)) for label, c in zip(column.labels, counts, strict=True)]
+        if 1 < column.size <= MOST_MAPPED and len(drawn) < MOST_DRAWN:
+            drawn.append(
+                figures.Distribution(column.name, column.labels, counts / n, bool(column.domain.ordered), of="members")
+            )
+    return Figure(
+        title="How the synthetic members are distributed",
+        svg=figures.distributions(drawn) if figures.available() and drawn else "",
+        caption=f"Share of the members by level; n = {len(found.members):,} synthetic members, {price}.",
+        alternative=f"Bar charts of the shares of every level of {', '.join(d.title for d in drawn)}.",
+        numbers=Table.of(
+            "Shares of the synthetic members", ("column", "level", "members", "share"), rows[:MOST_LISTED]
+        ),
+    )
+
+
+def _likeness(found: HouseholdRoster, order: str | None) -> Table:
+    """How often a member has the head's value, and how often that would happen to strangers; the head's own level aside."""
     heads, others = found.head_pairs()
     rows: list[tuple[Cell, ...]] = []
-    for column in found.members.schema:
+    for column in (c for c in found.members.schema if c.name != order):
         codes = found.members[column.name].astype(np.int64)
         same = float((codes[heads] == codes[others]).mean()) if len(others) else float("nan")
         margins = [np.bincount(codes[at], minlength=column.size) / max(len(at), 1) for at in (heads, others)]

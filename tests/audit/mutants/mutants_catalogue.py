@@ -993,6 +993,20 @@ MUTANTS = (
         "tests/privacy/test_growth_question.py::test_no_unit_moves_the_spread_farther",
     ),
     one(
+        "periods of one unit for those of another",
+        "schema/steps.py",
+        "    begins = np.repeat(starts, lengths)\n",
+        "    begins = np.repeat(starts, lengths)[::-1]\n",
+        f"{PANELS}::test_presence_is_where_a_unit_is_after_its_first_period_up_to_its_last",
+    ),
+    one(
+        "presence of a unit in one period more than is paid for",
+        "counting/steps.py",
+        "drawn_steps(opens, self._hashes[begins], periods, schema.unit.max_rows)",
+        "drawn_steps(opens, self._hashes[begins], periods, schema.unit.max_rows + 1)",
+        f"{PANELS}::test_whoever_joins_changes_every_table_by_at_most_max_rows_and_entries_by_one",
+    ),
+    one(
         "the number of units for free",
         "counting/steps.py",
         "entries_of(self.held, panel)), lambda: None)\n",

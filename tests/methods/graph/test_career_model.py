@@ -132,16 +132,16 @@ def test_a_whole_career_is_protected_and_the_budget_spent(relation, budget):
     times, most = 2 if relation == "replace" else 1, most_steps(schema, budget)
     assert 1 < most < 4
     some = [e for e in asked if e.block == f"steps of a unit=at most {most}"]
-    entries = [e for e in asked if e.block == "" and (isinstance(e, Chosen) or "(arrival)" not in e.cells)]
-    (flows,) = (e for e in asked if e not in some and e not in entries)
+    entries = [e for e in asked if e.block == "" and (isinstance(e, Chosen) or "(presence)" not in e.cells)]
+    (presence,) = (e for e in asked if e not in some and e not in entries)
 
     def squared(rows):
         return rows**2 if isinstance(budget, ZCDP) else rows
 
-    # What is asked of entries moves by one line of a unit, the flows by four rows, all else by the steps that count.
+    # What is asked of entries moves by one line of a unit, all else by the steps or periods that count.
     assert {e.sensitivity for e in entries} == {times}
-    assert flows.cells == "year × (arrival)"
-    assert flows.sensitivity == squared(4) * times
+    assert presence.cells == "year (between) × (presence)"
+    assert presence.sensitivity == squared(most) * times
     assert {e.sensitivity for e in some if isinstance(e, Measured)} == {squared(most) * times}
     assert {e.sensitivity for e in some if isinstance(e, Chosen)} == {most * times}
     names = {part for e in entries if isinstance(e, Measured) for part in e.cells.split(" × ")}

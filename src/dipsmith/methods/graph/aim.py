@@ -79,7 +79,7 @@ from dipsmith.schema import Marginal, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.households import line_schema
 from dipsmith.schema.places import coarse_schema
-from dipsmith.schema.steps import entering, entry_schema, step_schema
+from dipsmith.schema.steps import entering, entry_schema
 
 STEPS = 40
 """Of the fits between rounds, at most."""
@@ -169,13 +169,13 @@ class AIM:
         derived, of_steps = curator.with_panel_steps(curator.budget), self._of_steps(schema)
         if schema.members is not None:
             return HouseholdModel(schema, of_steps._fit_rows(derived, told=told_by_others(schema, self.max_cells)))
-        for_entries, for_flows, for_steps, for_growth = careers.split_career(schema, curator.budget)
-        entries = self._of_entries(schema)._fit_rows(derived.with_panel_steps(for_entries))
-        flows = careers.measure_flows(derived.nested(for_flows), schema)
-        growth = careers.measure_growth(derived, schema, for_growth)
+        for_entries, for_presence, for_steps, for_growth = careers.split_career(schema, curator.budget)
         some, told = careers.most_steps(schema, curator.budget), careers.told_columns(schema, self.max_cells)
+        entries = self._of_entries(schema)._fit_rows(derived.with_panel_steps(for_entries))
+        presence = careers.measure_presence(derived, schema, for_presence, some)
+        growth = careers.measure_growth(derived, schema, for_growth)
         steps = of_steps._fit_rows(derived.with_fewer_steps(for_steps, some), told=told)
-        return careers.CareerModel(schema, steps, entries, flows).growing(growth)
+        return careers.CareerModel(schema, steps, entries, presence).growing(growth)
 
     def _of_entries(self, schema: Schema) -> Self:
         """The same method for the entries of a panel."""
@@ -301,12 +301,13 @@ class AIM:
             told = told_by_others(schema, self.max_cells)
             return as_columns(schema, self._of_steps(schema)._plan_rows(line_schema(schema), budget, public, told))
         if schema.unit.order is not None:
-            for_entries, for_flows, for_steps, for_growth = careers.split_career(schema, budget)
+            for_entries, for_presence, for_steps, for_growth = careers.split_career(schema, budget)
             entries = self._of_entries(schema).plan(entry_schema(schema), for_entries, PublicFacts())
-            flows = plan_tables(step_schema(schema), [careers.flow_table(schema).attributes], for_flows)
+            there = careers.presence_table(schema, careers.most_steps(schema, budget))
+            presence = plan_tables(there.schema, [there.attributes], for_presence)
             some, told = careers.thinned_schema(schema, budget), careers.told_columns(schema, self.max_cells)
             moves = self._of_steps(schema)._plan_rows(some, for_steps, public, told)
-            return as_columns(schema, [*entries, *flows, *careers.plan_growth(schema, for_growth), *moves])
+            return as_columns(schema, [*entries, *presence, *careers.plan_growth(schema, for_growth), *moves])
         return self._plan_rows(schema, budget, public)
 
     def _plan_rows(

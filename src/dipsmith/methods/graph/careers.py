@@ -7,8 +7,8 @@ that entries say. How long units stay depends on how long they have been there; 
 it is now and on nothing earlier, except what a fixed column holds.
 
 Noise grows with how often a unit may be counted. So of long careers not all steps count, but some of each unit (`most_steps`):
-what a unit is next, given what it is, is asked of the short careers and of the long ones alike. How many units are there in
-each period is a question about all rows; one small table of *flows* answers it (`flow_table`).
+what a unit is next, given what it is, is asked of the short careers and of the long ones alike. So is who is away: of as many
+periods between a unit's first and last one, whether it is there (`presence_table`).
 
 This is a dynamic Bayesian network in two slices (Dean and Kanazawa, Computational Intelligence 5, 1989).
 
@@ -46,6 +46,7 @@ from dipsmith.schema.growth import GrowthSpread, GrowthSums, growing_columns
 from dipsmith.schema.steps import (
     AGAIN,
     ARRIVAL,
+    AWAY,
     END,
     FIRST,
     GAPS,
@@ -59,11 +60,12 @@ from dipsmith.schema.steps import (
     entering,
     entry_schema,
     fixed_columns,
+    presence_schema,
     step_schema,
 )
 
-ENTRY_SHARE, FLOW_SHARE, TERMS_SHARE = 0.2, 0.1, 0.6
-"""Of the budget, for entries and for flows; and of what the columns of entries leave, for when units come and leave and what
+ENTRY_SHARE, PRESENCE_SHARE, TERMS_SHARE = 0.2, 0.1, 0.6
+"""Of the budget, for entries and for who is away; and of what the columns of entries leave, for when units come and leave and what
 they then are."""
 
 STEP_COLUMNS, MOVES_SHARE = 0.2, 0.7
@@ -99,7 +101,7 @@ class CareerModel:
     schema: Schema
     steps: GraphModel
     entries: GraphModel
-    flows: NoisyTable
+    presence: NoisyTable
     drift: Drift = field(default_factory=dict)
 
     kind: ClassVar[str] = "careers"
@@ -111,13 +113,16 @@ class CareerModel:
 
     @property
     def rows(self) -> int:
-        """How many rows there are, by the noisy flows."""
-        return max(1, round(self.flows.total))
+        """How many rows there are, where that is not public: of the periods between first and last ones, all but those away."""
+        if self.presence.total_variance == 0:
+            return max(1, round(self.presence.total))
+        covered, away, _ = self._absence()
+        return max(1, round(float((covered * (1 - away)).sum())))
 
     @property
     def measurements(self) -> tuple[NoisyTable, ...]:
-        """All noisy tables of entries, flows and steps."""
-        return (*self.entries.measurements, self.flows, *self.steps.measurements)
+        """All noisy tables of entries, presence and steps."""
+        return (*self.entries.measurements, self.presence, *self.steps.measurements)
 
     def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
         """Draw careers with `n` rows together, units numbered from 1 on; at most the last career is cut short."""
@@ -148,7 +153,7 @@ class CareerModel:
         """The careers of units that enter, numbered from 0 on."""
         order, fixed, changing = str(self.schema.unit.order), fixed_columns(self.schema), changing_columns(self.schema)
         people = len(entries)
-        present = draw_presence(entries, self.schema, *self._absence(), random)
+        present = draw_presence(entries, self.schema, *self._absence()[1:], random)
         holds, past, here = np.arange(people), np.zeros(people, dtype=np.int64), np.zeros(people, dtype=bool)
         last: dict[str, Ints] = {n: entries[entering(n)].astype(np.int64) for n in (*fixed, *changing)}
         rows = []
@@ -177,19 +182,25 @@ class CareerModel:
                 _, past = np.unique(2 * past + present[holds, period + 1], return_inverse=True)
         return Codes.concatenate(rows)
 
-    def _absence(self) -> tuple[Floats, Floats]:
-        """Of the units between their first and last period, the share that is away; of these, the share that returns."""
+    def _absence(self) -> tuple[Floats, Floats, Floats]:
+        """How many units are between their first and last period, the share of these that is away, and of those that returns."""
         order = str(self.schema.unit.order)
         spans = self.entries.total * self.entries.marginal((entering(order), END))
         periods, width = self.schema[order].size, band_width(self.schema)
-        begun = np.cumsum(spans.sum(axis=1))
-        ended = np.cumsum(np.repeat(spans.sum(axis=0) / width, width)[:periods])
-        covered = np.maximum(begun - np.append(0.0, ended[:-1]), 1.0)
-        flows, variance = self.flows.values.reshape(periods, -1).astype(np.float64), self.flows.variance
-        stayed = np.maximum(covered - spans.sum(axis=1), 0.0)  # who is new is known better from entries
-        away = 1 - shrunk_shares(flows[:, AGAIN] + flows[:, HERE], stayed, 2 * variance)
-        gone = np.append(0.0, (away * stayed)[:-1])
-        return away * stayed / covered, shrunk_shares(flows[:, AGAIN], gone, variance)
+        spans = np.repeat(spans / width, width, axis=1)[:, :periods]
+        begin, end = np.indices(spans.shape)
+        # A unit between its first and last period is asked about some of the periods in which it might be there.
+        asked = np.minimum(1.0, self.presence.marginal.schema.unit.max_rows / np.maximum(end - begin, 1)) * spans
+        stayed, expected = (
+            _after_first(x) for x in (np.where(end > begin, spans, 0.0), np.where(end > begin, asked, 0.0))
+        )
+        covered = np.maximum(stayed + spans.sum(axis=1), 1.0)
+        told, variance = self.presence.values.reshape(periods, -1).astype(np.float64), self.presence.variance
+        # How many are asked is known better from entries: what the three together differ by is noise of each.
+        told, variance = told + (expected - told.sum(axis=1))[:, None] / 3, variance * 2 / 3
+        away = shrunk_shares(told[:, AWAY], expected, variance)
+        gone = np.append(0.0, (away * expected)[:-1])
+        return covered, away * stayed / covered, shrunk_shares(told[:, AGAIN], gone, variance)
 
     def _eagerness(self, steps: Codes) -> Floats:
         """The logarithm of the odds that each unit leaves after this step, by all that the step tells."""
@@ -202,10 +213,11 @@ class CareerModel:
         return tuple(names for names in inside if names)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The states of both models and of the flows."""
-        states = {"entries": self.entries.state(), "steps": self.steps.state(), "flows": self.flows.state()}
+        """The states of both models and of who is away."""
+        states = {"entries": self.entries.state(), "steps": self.steps.state(), "presence": self.presence.state()}
         arrays = {f"{part}/{name}": values for part, (_, held) in states.items() for name, values in held.items()}
-        return {part: facts for part, (facts, _) in states.items()} | {"drift": dict(self.drift)}, arrays
+        facts = {part: facts for part, (facts, _) in states.items()}
+        return facts | {"drift": dict(self.drift), "asked": self.presence.marginal.schema.unit.max_rows}, arrays
 
     @classmethod
     def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -214,12 +226,11 @@ class CareerModel:
         def part(name: str) -> dict[str, NDArray[Any]]:
             return {key.removeprefix(f"{name}/"): a for key, a in arrays.items() if key.startswith(f"{name}/")}
 
-        steps = step_schema(schema)
         return cls(
             schema,
-            GraphModel.from_state(steps, facts["steps"], part("steps")),
+            GraphModel.from_state(step_schema(schema), facts["steps"], part("steps")),
             GraphModel.from_state(entry_schema(schema), facts["entries"], part("entries")),
-            NoisyTable.from_state(steps, facts["flows"], part("flows")),
+            NoisyTable.from_state(presence_schema(schema, facts["asked"]), facts["presence"], part("presence")),
             facts.get("drift", {}),
         )
 
@@ -237,12 +248,12 @@ class CareerModel:
 
 
 def split_career(schema: Schema, budget: Budget) -> tuple[Budget, Budget, Budget, list[Budget]]:
-    """What entries, flows and steps may cost, and the growth of each number."""
+    """What entries, presence and steps may cost, and the growth of each number."""
     numbers = len(growing_columns(schema))
     for_growth = [GROWTH_SHARE / numbers for _ in range(numbers)]
-    rest = 1 - ENTRY_SHARE - FLOW_SHARE - sum(for_growth)
-    for_entries, for_flows, for_steps, *each = budget.split([ENTRY_SHARE, FLOW_SHARE, rest, *for_growth])
-    return for_entries, for_flows, for_steps, [*each]
+    rest = 1 - ENTRY_SHARE - PRESENCE_SHARE - sum(for_growth)
+    for_entries, for_presence, for_steps, *each = budget.split([ENTRY_SHARE, PRESENCE_SHARE, rest, *for_growth])
+    return for_entries, for_presence, for_steps, [*each]
 
 
 def measure_growth(curator: Curator, schema: Schema, budgets: Sequence[Budget]) -> list[Growth]:
@@ -288,17 +299,18 @@ def thinned_schema(schema: Schema, budget: Budget) -> Schema:
     return replace(steps, unit=replace(steps.unit, max_rows=most_steps(schema, budget)))
 
 
-def flow_table(schema: Schema) -> Marginal:
-    """The table that says how many rows each period has, and how their units came."""
-    return Marginal.of(step_schema(schema), (str(schema.unit.order), ARRIVAL))
+def presence_table(schema: Schema, most: int) -> Marginal:
+    """The table that says who is away: whether units are there, by period, in at most so many periods of each."""
+    presence = presence_schema(schema, most)
+    return Marginal.of(presence, presence.names)
 
 
-def measure_flows(curator: Curator, schema: Schema) -> NoisyTable:
-    """Measure it over all steps, with all that a curator of steps may spend."""
-    assert curator.remaining is not None
-    (found,) = curator.measure([flow_table(schema)], [curator.remaining])
-    total = float(found.values.sum()) if curator.rows is None else float(curator.rows)
-    return NoisyTable(flow_table(schema), found.values, found.variance, total, inf, mechanism=found.mechanism)
+def measure_presence(steps: Curator, schema: Schema, budget: Budget, most: int) -> NoisyTable:
+    """Measure it; its total is the number of rows where that is public."""
+    table = presence_table(schema, most)
+    (found,) = steps.with_presence(budget, most).measure([table], [budget])
+    rows, variance = (float(found.values.sum()), inf) if steps.rows is None else (float(steps.rows), 0.0)
+    return NoisyTable(table, found.values, found.variance, rows, variance, mechanism=found.mechanism)
 
 
 def entry_tables(schema: Schema) -> list[tuple[str, ...]]:
@@ -321,6 +333,12 @@ def step_pairs(schema: Schema) -> list[tuple[str, ...]]:
     """The pairs of steps that are drawn: not those of two columns before, which are always given."""
     past = {before(name) for name in changing_columns(schema)}
     return [pair for pair in combinations(step_schema(schema).names, 2) if not set(pair) <= past]
+
+
+def _after_first(spans: Floats) -> Floats:
+    """How many units, by first and last period, are between them in each period, the first one left out."""
+    periods = np.arange(len(spans))
+    return np.array([spans[:t, t:].sum() for t in periods])
 
 
 def _units(rows: Codes) -> Ints:
