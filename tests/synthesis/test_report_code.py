@@ -58,7 +58,7 @@ def test_the_lines_to_copy_are_code_with_one_formula(columns, levels):
     with patch(
         "dipsmith.synthesis.report_sections.supports", lambda *_: measured
     ):  # a release that can answer everything
-        blocks = _analysis(release, SimpleNamespace(several_files=False))
+        blocks = _analysis(release, SimpleNamespace(several_files=False, careers=None))
     python = next(b for b in blocks if isinstance(b, Code))
     tree = ast.parse(python.text)
     kinds = [type(s).__name__ for s in tree.body]
@@ -97,7 +97,7 @@ def test_nothing_is_suggested_that_the_release_cannot_answer():
         assert suggested_formula(release) == "b ~ c"
     release.support_index = SimpleNamespace(formula=lambda formula: Support(formula, (), "not carried", ""))
     assert suggested_formula(release) is None
-    blocks = _analysis(release, SimpleNamespace(several_files=False))
+    blocks = _analysis(release, SimpleNamespace(several_files=False, careers=None))
     assert not any("ds.fit(" in getattr(b, "text", "") for b in blocks)
     assert any("No regression is suggested" in str(b) for b in blocks)
     release.results = (SimpleNamespace(formula="a ~ b", coefficients=()),)
