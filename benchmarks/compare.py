@@ -36,7 +36,7 @@ class Stopwatch:
         now = [time.process_time(), time.perf_counter()]
         line = self.spent.setdefault(self.stage, [0.0, 0.0])
         self.spent[self.stage] = [old + new - was for old, new, was in zip(line, now, self.begun, strict=True)]
-        self.stage, self.begun = stage.rpartition(": ")[2], now
+        self.stage, self.begun = stage.partition(": ")[2] or stage.partition(",")[0], now
 
 
 def release_of(folder: Path, rows: int, relation: str) -> tuple[Path, Path]:

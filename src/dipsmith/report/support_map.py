@@ -12,7 +12,7 @@ from html import escape
 from dipsmith.report.canvas import shorten
 
 CELL, GAP = 26, 3
-CHARACTER = 7.2
+CHARACTER, CAPITAL = 7.2, 10.0
 LONGEST = 20
 
 FULL = '<rect{place} fill="var(--accent)"/>'
@@ -36,8 +36,8 @@ def support_map(names: Sequence[str], at: Callable[[str, str], Shade]) -> str:
     What belongs to the i-th column is marked ci.
     """
     n = len(names)
-    left = CHARACTER * min(LONGEST, max(len(x) for x in names)) + 12
-    foot = CHARACTER * min(LONGEST, max(len(x) for x in names)) * 0.72 + 16
+    longest = max(_width(shorten(x, LONGEST)) for x in names)
+    left, foot = longest + 12, longest * 0.8 + 16
     top = 30
     parts = [_key(left, at, names)]
     for i, row in enumerate(names):
@@ -62,6 +62,11 @@ def support_map(names: Sequence[str], at: Callable[[str, str], Shade]) -> str:
         f'<svg class="map" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'style="max-width: {width:.0f}px" font-size="12" fill="var(--ink)">{"".join(parts)}</svg>'
     )
+
+
+def _width(label: str) -> float:
+    """Pixels that a label takes at most: names in capitals are wider."""
+    return sum(CAPITAL if c.isupper() else CHARACTER for c in label)
 
 
 def _key(left: float, at: Callable[[str, str], Shade], names: Sequence[str]) -> str:
