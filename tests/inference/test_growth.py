@@ -101,7 +101,7 @@ def test_numbers_almost_too_large_have_an_interval_of_their_own_law():
     fields += [{"name": "x", "type": "number", "missing": True, "bins": {"edges": [-9e99, -1e50, 0, 1e50, 9e99]}}]
     unit = {"column": "person", "max_rows": 4, "order": "year"}
     schema = Schema.from_dict({"name": "vast", "unit": unit, "neighbours": "add-remove", "fields": fields})
-    x = np.random.default_rng(3).choice([-9e99, -1e50, 0, 1e50, 8e99], 240)
+    x = np.random.default_rng(3).choice([-9e99, -1.0, 1.0, 8e99], 240, p=[0.1, 0.4, 0.4, 0.1])
     table = pa.table({"person": np.repeat(np.arange(60), 4), "year": np.tile(np.arange(4), 60), "x": x})
     made = ds.synthesize(table, schema, ds.AIM(rounds=1), budget=ds.PureDP(30), testing=True, noise_seed=2, seed=2)
     found = ds.growth(made, "x")

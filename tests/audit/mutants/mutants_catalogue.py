@@ -498,8 +498,8 @@ MUTANTS = (
     one(
         "files carry the time of their writing",
         "synthesis/exit.py",
-        "            os.utime(path, (seconds, seconds))\n",
-        "            pass\n",
+        "        os.utime(path, (seconds, seconds))\n",
+        "        pass\n",
         "tests/audit/test_channels.py::test_times_of_released_files_are_that_of_the_card",
     ),
     one(
