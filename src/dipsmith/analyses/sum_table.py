@@ -57,7 +57,7 @@ class SumTable:
         other = replace(self, name=name, labels=labels, label_cells=label_cells)
         shared = ["public_key", "has_uncounted"]
         if self.weight is not None:
-            shared += ["unit", "steps", "rounded_weight", "numbered_steps", "heaviest"]
+            shared += ["unit", "steps", "numbered_steps", "heaviest"]
         vars(other).update({key: getattr(self, key) for key in shared})
         return other
 
@@ -120,11 +120,6 @@ class SumTable:
             inside = np.where(self.groups[here] >= 0, self.weight[here], 0.0)
             np.rint(inside / self.unit, out=found[here], casting="unsafe")
         return found
-
-    @cached_property
-    def rounded_weight(self) -> Float | None:
-        """The weight of every row as it is bought, in its own unit."""
-        return None if self.weight is None else np.asarray(self.steps * self.unit, np.float64)
 
     @cached_property
     def has_uncounted(self) -> bool:

@@ -21,7 +21,7 @@ from dipsmith.analyses.design import Float, Ints
 from dipsmith.analyses.public_columns import pieces
 from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Schema
-from dipsmith.synthesis.label_table import LabelTable
+from dipsmith.synthesis.label_table import LabelTable, Weights
 
 MOST_CELLS = 1500
 """Cells of all tables that are asked together: their cross-products are factored."""
@@ -35,7 +35,7 @@ SINGULAR = 1e-12
 EXACT, TINY = 1e-6, 1e-9
 """Weights are met up to this share of the largest; what is as small as the second is not looked at row by row."""
 
-RowDifference = tuple[Float, NDArray[np.signedinteger], Float | None]
+RowDifference = tuple[Float, NDArray[np.signedinteger], Weights | None]
 """What the cell of a row adds, which cell that is, and what the row weighs."""
 
 
@@ -45,7 +45,7 @@ class RowWeights:
 
     groups: NDArray[np.signedinteger]
     size: int
-    weight: Float | None
+    weight: Weights | None
 
     def of(self, rows: Ints) -> RowWeights:
         """Those of some rows."""
@@ -152,7 +152,8 @@ class LabelSystem:
         return self._equations(np.arange(self.rows))
 
     def _equations(self, rows: Ints) -> _Equations:
-        heavy = np.stack([np.ones(len(rows)) if t.weight is None else t.weight[rows] for t in self.chosen])
+        each = [np.ones(len(rows)) if t.weight is None else t.weight[rows] for t in self.chosen]
+        heavy = np.stack(each, dtype=np.float64)
         cells = [t.cell[rows].astype(np.int64) + start for t, start in zip(self.chosen, self.starts, strict=True)]
         return _Equations(rows, np.stack(cells), heavy, self.noise, self.starts[-1])
 

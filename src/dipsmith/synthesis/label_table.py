@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from dipsmith.analyses.design import Float, Ints
 from dipsmith.analyses.public_columns import PIECE, pieces
 
+Weights = NDArray[np.signedinteger] | NDArray[np.float64]
+"""What every row weighs; weights that were bought are whole steps."""
+
 
 @dataclass(frozen=True, eq=False)
 class LabelTable:
@@ -22,7 +25,7 @@ class LabelTable:
 
     labels: tuple[str, ...]
     cell: NDArray[np.signedinteger]
-    weight: Float | None
+    weight: Weights | None
     values: Float
     noise: Float
     laplace: bool

@@ -42,10 +42,13 @@ from dipsmith.schema import Codes, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.synthesis.canonical import PublicRows
 from dipsmith.synthesis.label_system import LabelSystem, RowWeights, SolvedWeights
-from dipsmith.synthesis.label_table import LabelTable
+from dipsmith.synthesis.label_table import LabelTable, Weights
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.release import Release
+
+Wanted = tuple[tuple[str, ...], NDArray[np.signedinteger], int, Weights | None]
+"""Labels, the group of every row (−1: none), how many groups there are, and what rows weigh."""
 
 AT_A_TIME = 4_000_000
 """Numbers of one batch of draws."""
@@ -119,20 +122,19 @@ class LabelTables:
 
     def pooled(self, layout: Layout) -> DeterminedSums | None:
         """The sums that were bought for a regression, with all that other tables tell of them; None where these are too many."""
-        wanted = {}
+        wanted: dict[str, Wanted] = {}
         for table in layout.tables:
-            weight = table.rounded_weight
-            held = None if weight is None else weight[self.held]
+            held = None if table.weight is None else table.steps[self.held]
             wanted[table.key] = (table.labels, table.groups[self.held], table.size, held)
-        return self._determined(wanted)
+        found = self._determined(wanted)
+        units = {table.key: table.unit for table in layout.tables}
+        return None if found is None else found.times(units)
 
     def joint(self, labels: tuple[str, ...]) -> DeterminedSums | None:
         """How often some labels occur together over all rows, under the key ""."""
         return self._determined({"": (labels, np.zeros(len(self.often), np.int64), 1, None)})
 
-    def _determined(
-        self, wanted: Mapping[str, tuple[tuple[str, ...], NDArray[np.signedinteger], int, Float | None]]
-    ) -> DeterminedSums | None:
+    def _determined(self, wanted: Mapping[str, Wanted]) -> DeterminedSums | None:
         asked: dict[tuple[str, ...], dict[str, RowWeights]] = defaultdict(dict)
         for key, (labels, groups, size, weight) in wanted.items():
             asked[labels][key] = RowWeights(groups, size, weight)
@@ -169,6 +171,11 @@ class DeterminedSums:
     def used(self) -> tuple[int, ...]:
         """The tables that are asked."""
         return tuple(sorted({i for part in self.parts.values() for i in part.tables}))
+
+    def times(self, units: Mapping[str, float]) -> DeterminedSums:
+        """The same sums of weights in other units."""
+        parts = {k: replace(part, functions=part.functions * units[k]) for k, part in self.parts.items()}
+        return replace(self, parts=parts)
 
     def measured(self) -> dict[str, Float]:
         """The sums as they were measured: one draw."""
@@ -295,11 +302,11 @@ class _Reader:
             cell = bought.groups[held]
             if cell.min(initial=0) < 0:
                 cell = np.where(cell < 0, bought.size, cell.astype(np.int64))
-            unit, weight = bought.unit, None if bought.rounded_weight is None else bought.rounded_weight[held]
+            weight = None if bought.weight is None else bought.steps[held]
             used = slice(bought.size + bought.has_uncounted)  # the last group is that of rows that do not count
-            values = table.array[used].astype(np.float64) * unit
-            noise = (table.carries_noise * table.variance)[used].astype(np.float64) * unit**2
-            totals = np.asarray(table.totals[used] * unit, np.float64)
+            values = table.array[used].astype(np.float64)
+            noise = (table.carries_noise * table.variance)[used].astype(np.float64)
+            totals = np.asarray(table.totals[used], np.float64)
             of_rows = known.get(bought.public_key)
             made = self._made(bought.labels, cell, weight, values, noise, totals, table, of_rows)
             known[bought.public_key] = totals if made is not None else None
@@ -310,7 +317,7 @@ class _Reader:
         self,
         labels: tuple[str, ...],
         cell: NDArray[np.signedinteger],
-        weight: Float | None,
+        weight: Weights | None,
         values: Float,
         noise: Float,
         totals: Float,
