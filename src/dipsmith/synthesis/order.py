@@ -6,7 +6,6 @@ import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, is_dataclass
-from fractions import Fraction
 from typing import Any, Literal
 
 from dipsmith.errors import BudgetError, HopelessNoise, SchemaError, UnsupportedError, UsageError
@@ -20,9 +19,9 @@ from dipsmith.schema.analysis import PlannedAnalysis
 MOST_SETS = 10_000
 """More sets than any rule for combining them has a use for."""
 
-LEAST = Fraction(1, 10**6)
-"""Of a smaller ε or ρ some method could not give each of its questions a share, nor a noise within 2⁵⁰, and would end in the
-middle of a run that was paid for."""
+LEAST_UNITS = {"epsilon": 10**6, "rho": 10**4}
+"""Of less, some method could not give each of its questions a share, nor a noise within 2⁵⁰, and would end in the middle of
+a run that was paid for."""
 
 PLAIN = (str, int, float, bool, list, tuple, dict)
 """Types of parameters that a card can tell."""
@@ -62,9 +61,10 @@ class Order:
             )
         if self.sets == 1 and self.each is not None:
             raise UsageError(f"each='{self.each}' says how several sets are made; give sets=2 or more, or leave it out")
-        if self.shares(self.budget)[0].exact < LEAST:
+        least = type(self.budget).of_units(LEAST_UNITS[self.budget.currency])
+        if self.shares(self.budget)[0].units < least.units:
             each = f" for each of {self.sets:,} sets" if self.each == "split" else ""
-            raise BudgetError(f"{self.budget} is too small for a run: give it at least {float(LEAST):f}{each}")
+            raise BudgetError(f"{self.budget} is too small for a run: give it at least {least}{each}")
         if self.rows is not None and self.rows < 0:
             raise UsageError(f"rows is {self.rows}, expected 0 or more")
         if self.rows is not None and neighbours == "label":
