@@ -2,7 +2,9 @@
 
 import json
 import random
+import re
 import uuid
+from itertools import pairwise
 
 import pytest
 from test_studio_browser import fresh, serious
@@ -168,6 +170,11 @@ def test_households_and_their_members_from_two_files_to_their_comparison(studio,
     page.click("#look")
     page.wait_for_selector("#pick button", timeout=240_000)
     page.wait_for_selector("#shown table, #shown svg")
+    told = [re.search(r"TVD ([.\d]+); chance ([.\d]+)", t) for t in page.locator("#pick span").all_inner_texts()]
+    beyond = [float(t[1]) - float(t[2]) for t in told]
+    assert len(beyond) == 8
+    assert all(a >= b - 0.0011 for a, b in pairwise(beyond)), "members' columns too"
+    assert "of 5 columns are farther off than chance" in page.inner_text(".verdict.big")
     page.click("#scores > summary")
     page.wait_for_selector(".report h2:has-text('Households')")
     assert serious(page) == []

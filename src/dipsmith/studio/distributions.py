@@ -92,7 +92,12 @@ def keep(found: Comparison, folder: Path) -> None:
         "releases": labels,
         "settings": [list(row) for row in parameters(releases).rows],
         "rows": list(releases[0].rows),
-        "verdict": [line for f in releases for line in verdict(f, f.name if len(releases) > 1 else "")],
+        "verdict": [
+            line
+            for i, f in enumerate(releases)
+            for before in [f"{f.name}: " if len(releases) > 1 else ""]
+            for line in [*verdict(f, before), *_verdict_on_members(columns[len(place) :], i, before)]
+        ],
         # Rows by themselves: whose they are, and what stays the same in all rows of a person, was left behind.
         "schema": replace(
             schema, attributes=tuple(replace(a, fixed=False) for a in (*schema, *people)), members=None
@@ -136,11 +141,21 @@ def _keep_members(
     return people
 
 
-def verdict(found: Findings, name: str = "") -> list[str]:
+def _verdict_on_members(columns: list[dict[str, Any]], release: int, before: str) -> list[str]:
+    """How far the columns of members are off, where there are some."""
+    off = sorted(((c["tvd"][release], c["floor"], c["name"]) for c in columns), key=lambda facts: facts[1] - facts[0])
+    off = [facts for facts in off if facts[0] > NOTICEABLE * facts[1]]
+    if not off:
+        return [f"{before}All {len(columns)} columns of members are about as close as chance."] if columns else []
+    named = "; ".join(f"{name} (TVD {tvd:.3f}, by chance {floor:.3f})" for tvd, floor, name in off[:MOST_NAMED])
+    rest = f"; and {len(off) - MOST_NAMED} more" if len(off) > MOST_NAMED else ""
+    return [f"{before}Of members, {len(off)} of {len(columns)} columns are farther off than chance: {named}{rest}."]
+
+
+def verdict(found: Findings, before: str = "") -> list[str]:
     """What was lost, and what was kept, in plain sentences that name the columns."""
     lost = lost_most(found["associations"])
     pairs = len(found["associations"].pairs)
-    before = f"{name}: " if name else ""
     if lost:
         rest = f", and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
         named = "; ".join(in_words(pair) for pair in lost[:MOST_NAMED])

@@ -5,7 +5,7 @@ const { project, job, browser } = state();
 const MOST = 200;
 const short = (value, places = 3) => (value === null ? '–' : value.toFixed(places).replace(/^0\./, '.'));
 const items = {
-  columns: browser.columns.map((c) => ({ names: [c.name], says: c.public ? 'public' : `TVD ${c.tvd.map((v) => short(v)).join(', ')}; chance ${short(c.floor)}` })),
+  columns: [...browser.columns].sort((a, b) => a.public - b.public || (b.tvd[0] - b.floor) - (a.tvd[0] - a.floor)).map((c) => ({ names: [c.name], says: c.public ? 'public' : `TVD ${c.tvd.map((v) => short(v)).join(', ')}; chance ${short(c.floor)}` })),
   pairs: browser.pairs.map((p) => ({ names: p.of.map((i) => browser.columns[i].name), says: `V ${short(p.v[0], 2)} → ${p.v.slice(1).map((v) => short(v, 2)).join(', ')}` })),
 };
 const ORDER = { columns: 'Farthest beyond chance first; public columns last.', pairs: 'Those that lost most of their association first.' };
