@@ -67,3 +67,6 @@ def test_a_click_on_a_point_chooses_it(shared, visit):
     page.wait_for_selector(".tradeoff .name.mine:has-text('mst')")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert serious(page) == []
+    page.emulate_media(media="print")
+    assert page.is_visible("#trade-here td > button"), "numbers that can be pressed are printed too"
+    assert page.is_hidden("#try-all")
