@@ -192,15 +192,15 @@ class CareerModel:
         long = end - begin
         # Of a unit some periods between its first and last one are asked. If more lie between than rows may count, it is away.
         asked = np.minimum(1.0, self.presence.marginal.schema.unit.max_rows / np.maximum(long, 1)) * spans
-        cut = np.clip(1 - (self.schema.unit.max_rows - 2) / np.maximum(long - 1, 1), 0.0, 1.0)
-        expected, covered = _between(asked, 0), np.maximum(_between(spans, 0) + spans.sum(axis=1), 1.0)
+        cut = np.clip(1 - (self.schema.unit.max_rows - 1) / np.maximum(long, 1), 0.0, 1.0)
+        expected, covered = _between(asked), np.maximum(_between(spans) + spans.sum(axis=1), 1.0)
         told, variance = self.presence.values.reshape(periods, -1).astype(np.float64), self.presence.variance
         # How many are asked is known better from entries: what the three together differ by is noise of each.
         told, variance = told + (expected - told.sum(axis=1))[:, None] / 3, variance * 2 / 3
-        sure, rest = _between(asked * cut, 1), _between(asked * (1 - cut), 1)
+        sure, rest = _between(asked * cut), _between(asked * (1 - cut))
         away = shrunk_shares(told[:, AWAY] - sure, rest, variance)
         gone = np.append(0.0, (sure + away * rest)[:-1])
-        share = (_between(spans * cut, 1) + away * _between(spans * (1 - cut), 1)) / covered
+        share = (_between(spans * cut) + away * _between(spans * (1 - cut))) / covered
         return covered, share, shrunk_shares(told[:, AGAIN], gone, variance)
 
     def _eagerness(self, steps: Codes) -> Floats:
@@ -336,9 +336,9 @@ def step_pairs(schema: Schema) -> list[tuple[str, ...]]:
     return [pair for pair in combinations(step_schema(schema).names, 2) if not set(pair) <= past]
 
 
-def _between(spans: Floats, before: int) -> Floats:
-    """How many units, by first and last period, are after their first one in each period, and at least so far before their last."""
-    return np.array([spans[:t, t + before :].sum() for t in range(len(spans))])
+def _between(spans: Floats) -> Floats:
+    """How many units, by first and last period, are after their first one and not after their last one, in each period."""
+    return np.array([spans[:t, t:].sum() for t in range(len(spans))])
 
 
 def _units(rows: Codes) -> Ints:
