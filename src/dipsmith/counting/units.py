@@ -93,14 +93,14 @@ def beyond_max_rows(
     """
     unit = schema.unit
     names = [name for name in (unit.column, unit.per) if name is not None]
-    seen = np.zeros(buckets, dtype=np.int64)
+    seen = np.zeros(buckets, dtype=np.uint32)
     most, all_owned = 0, True
     for batch in read(names):
         unit_text, _, hashes = _units(batch, names, key)
         owned = has_unit(unit_text)
         all_owned &= bool(owned.all())
         bucket = _bucket(hashes, buckets)[owned]
-        np.add.at(seen, bucket, np.int64(1))
+        np.add.at(seen, bucket, np.uint32(1))
         most = max(most, int(seen[bucket].max(initial=0)))
     if all_owned and most <= unit.max_rows:
         return None
