@@ -10,6 +10,7 @@ import uuid
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.privacy.observer import observed_rows
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
+from dipsmith.privacy.reservation import Reservation
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
@@ -61,7 +63,7 @@ from dipsmith.synthesis.planned import (
 from dipsmith.synthesis.public import PublicInput, require_apart, require_public, warn_of_unlisted_values
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.row_estimates import add_row_estimates, row_notes
-from dipsmith.synthesis.sets import Recipe, place_of
+from dipsmith.synthesis.sets import Place, Recipe, place_of
 from dipsmith.synthesis.trees import path_notes
 from dipsmith.synthesis.verify import released_before
 from dipsmith.synthesis.weights import measure_totals, require_weighing, totals_among, weigh_sets, weight_notes
@@ -141,65 +143,26 @@ def synthesize(
     order = Order(
         schema, method, budget, sets, each, rows, onto is not None, testing, planned, known_rows, another_grant
     )
-    if noise_seed is not None and not testing:
-        raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
-    if ledger is None and not testing:
-        raise UsageError("a ledger is required: ledger=Ledger('budget.db'), with a grant for the dataset")
+    _require_accountability(order, ledger, noise_seed)
     if not testing:
         order.dry_run()
     require_designs(planned, schema)
-    private = source(data)
-    if planned and schema.neighbours == "label":
-        # The sums of planned analyses have a weight for each row: an engine hands its rows over, once all is paid for.
-        free = schema.public if schema.linked is None else (*schema.public, schema.linked)
-        private = HandedOver.of(private, schema.columns, free)
-    elif schema.weight is not None or schema.unit.order is not None or schema.members is not None:
-        # Weights are added up, and rows brought together by unit, on this machine: an engine hands its rows over.
-        private = HandedOver.of(private, schema.columns)
-    target = private if onto is None else source(onto)
-    people = _read_members(members, schema)
-    place = place_of(target)  # where rows will be made: in this machine's memory, or by the workers of a cluster
-    place.require_room(schema, sets, rows)
-    require_weighing(order)
-    private.check(schema.columns)
-    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    require_apart(schema, [private, people], book, method)
-    if onto is not None:
-        _refuse_the_private_file(private, target)
-        require_public([PublicInput("onto", fingerprints(target))], [], book)
-        target.check((*schema.public, *([] if schema.linked is None else [schema.linked])))
-        require_factors(target)
-        warn_of_unlisted_values(target, schema.project(schema.public))
-    stream = Stream.of(noise_seed)
-    # Opens the rows and reads none: a database is asked for its columns only, and refused before anything is charged.
-    reading = None if progress is None else partial(progress, "reading")
-    key = stream.child("key").new_seed("key")
-    counted: Rows = (
-        rows_of(private, schema, reading, key=key)
-        if people is None
-        else HouseholdRows(private, people, schema, key, reading)
-    )
+    inputs = _open_inputs(order, data, onto, members, ledger)
+    if order.labels_another:
+        warn_of_unlisted_values(inputs.target, schema.project(schema.public))
+    book, place, stream = inputs.book, inputs.place, Stream.of(noise_seed)
+    counted = observed_rows(_open_rows(inputs, schema, stream, progress), stream.observer)
     public_reading: PublicReading | None = None
     if planned and schema.neighbours == "label":
-        public_reading = PublicReading.of(planned, schema, private)
+        public_reading = PublicReading.of(planned, schema, inputs.private)
         require_payable(schema, public_reading.designs, public_reading.often, budget)
-    counted = observed_rows(counted, stream.observer)
     # 2. Reserve the whole budget. (The ledger refuses an empty id: a script that repeats it would be charged each time.)
     request = str(uuid.uuid4()) if request is None else request
     with ExitStack() as unsettled:  # a failure before `pop_all` below is noted in the ledger
         reservation, account = None, None
         if book is not None:
             try:
-                reservation = book.reserve(
-                    schema.name,
-                    budget,
-                    protects=protection_of(schema),
-                    source=fingerprint(private),
-                    also=[mark for mark in [None if people is None else fingerprint(people)] if mark is not None],
-                    request_id=request,
-                    method=method.name,
-                    another_grant=another_grant,
-                )
+                reservation = _reserve(book, order, inputs, request)
             except AlreadyReleased as earlier:
                 return released_before(earlier)
             unsettled.enter_context(reservation)
@@ -208,7 +171,7 @@ def synthesize(
             reservation.read()
         # The card states when the budget was reserved, not when the run ended: how long a run takes depends on the rows.
         begun = datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time)
-        # 3. Ask the curator: planned analyses first, then whatever the method asks with the rest.
+        # 3. Ask the curator: planned analyses first, then the method with the rest of the budget.
         journal = Rehearsal() if reservation is None else reservation
         curator = Curator(
             counted, budget, stream=stream, journal=journal, given_rows=order.stated_rows, progress=progress
@@ -217,11 +180,11 @@ def synthesize(
         made = _fit(curator, order, measure_totals(curator, order, rest))
         measured = measured_tables(curator.answers, schema)
         calibration = None if bought is None else bought.estimate(measured)
-        contradicted = _contradicted_rows(curator, order)
+        contradictions = _find_contradictions(curator, order)
         results = whole_row_results(order, curator) if calibration is None else calibration.results
         models = tuple(FittedModel(maker.name, model) for maker, model in made)
         # 4. Draw rows from the models; under `label`, label the public columns of the table (or of `onto`).
-        recipe = Recipe(schema, models, private, sets, stream, seed, progress, calibration)
+        recipe = Recipe(schema, models, inputs.private, sets, stream, seed, progress, calibration)
         if schema.neighbours == "label":
             tables, rows_known = place.label(recipe), "public"
         else:
@@ -229,7 +192,7 @@ def synthesize(
             tables = weigh_sets(place.draw(recipe, n), totals_among(curator.answers), released_schema(schema))
         if calibration is not None and tables.in_memory and not order.labels_another:
             results = add_row_estimates(tables.results or results, planned, tables[0], schema)
-        # 5. Say on the card what was done.
+        # 5. Write on the card what was done.
         card = Card.of(
             order,
             journal.events,
@@ -247,21 +210,72 @@ def synthesize(
                 *career_notes(schema, tables.columns),
                 *household_notes(schema),
                 *weight_notes(schema),
-                *contradicted,
+                *contradictions,
             ),
             results=results,
             account=None if account is None else {"granted": account.granted_units, "spent": account.spent_units},
         )
         unsettled.pop_all()  # from here on, saving the release settles the run
     finish = None if reservation is None else reservation.finish
-    # Under `label` private columns that are no target are not released, and so not described.
+    # Under `label`, private columns that no method labels are not released: the schema of the release leaves them out.
     described = schema.project([n for n in schema.names if n in tables.columns])
     released = released_schema(described if schema.linked in tables.columns else described.unlinked())
     return Release(tables, models, released, card, None, finish, results, measured)
 
 
-def _read_members(given: Any, schema: Schema) -> Source | None:
-    """The table of members, where the schema has some; refused where only one of both is given."""
+@dataclass(frozen=True, eq=False)
+class _Inputs:
+    """The tables of a run and its ledger, opened and checked by their headers; no row has been read."""
+
+    private: Source
+    people: Source | None  # the members of households
+    target: Source  # what is labelled under `label`: the private table, or another file
+    place: Place  # where rows will be made: in this machine's memory, or by the workers of a cluster
+    book: Ledger | None
+
+
+def _require_accountability(order: Order, ledger: object, noise_seed: object) -> None:
+    """Refuse a run without a ledger, or with noise that can be repeated, unless it is a test."""
+    if noise_seed is not None and not order.testing:
+        raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
+    if ledger is None and not order.testing:
+        raise UsageError("a ledger is required: ledger=Ledger('budget.db'), with a grant for the dataset")
+
+
+def _open_inputs(order: Order, data: Any, onto: Any, members: Any, ledger: Ledger | str | Path | None) -> _Inputs:
+    """Open every table, and refuse those whose columns, size or role do not fit the order."""
+    schema = order.schema
+    private = _open_private(data, order)
+    target = private if onto is None else source(onto)
+    people = _open_members(members, schema)
+    place = place_of(target)
+    place.require_room(schema, order.sets, order.rows)
+    require_weighing(order)
+    private.check(schema.columns)
+    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    require_apart(schema, [private, people], book, order.method)
+    if onto is not None:
+        _refuse_the_private_file(private, target)
+        require_public([PublicInput("onto", fingerprints(target))], [], book)
+        target.check((*schema.public, *([] if schema.linked is None else [schema.linked])))
+        require_factors(target)
+    return _Inputs(private, people, target, place, book)
+
+
+def _open_private(data: Any, order: Order) -> Source:
+    """The confidential table; an engine hands its rows over where they are weighed or joined on this machine."""
+    private, schema = source(data), order.schema
+    if order.analyses and schema.neighbours == "label":
+        # The sums of planned analyses have a weight for each row.
+        free = schema.public if schema.linked is None else (*schema.public, schema.linked)
+        return HandedOver.of(private, schema.columns, free)
+    if schema.weight is not None or schema.unit.order is not None or schema.members is not None:
+        return HandedOver.of(private, schema.columns)
+    return private
+
+
+def _open_members(given: Any, schema: Schema) -> Source | None:
+    """The table of members, if the schema has members; refuses one without the other."""
     if (given is None) != (schema.members is None):
         raise UsageError(
             f"the schema has members ('{schema.members.schema.name}'): give their table, members= or --members FILE"
@@ -275,10 +289,34 @@ def _read_members(given: Any, schema: Schema) -> Source | None:
     return people
 
 
+def _open_rows(inputs: _Inputs, schema: Schema, stream: Stream, progress: Progress | None) -> Rows:
+    """The rows to be counted; none is read yet: a database is asked for its columns only, and may refuse."""
+    reading = None if progress is None else partial(progress, "reading")
+    key = stream.child("key").new_seed("key")
+    if inputs.people is None:
+        return rows_of(inputs.private, schema, reading, key=key)
+    return HouseholdRows(inputs.private, inputs.people, schema, key, reading)
+
+
+def _reserve(book: Ledger, order: Order, inputs: _Inputs, request: str) -> Reservation:
+    """Reserve the whole budget for these tables."""
+    people = inputs.people
+    return book.reserve(
+        order.schema.name,
+        order.budget,
+        protects=protection_of(order.schema),
+        source=fingerprint(inputs.private),
+        also=[mark for mark in [None if people is None else fingerprint(people)] if mark is not None],
+        request_id=request,
+        method=order.method.name,
+        another_grant=order.another_grant,
+    )
+
+
 def _measure_planned(
     curator: Curator, order: Order, reading: PublicReading | None
 ) -> tuple[PlannedSums | None, Budget]:
-    """Measure what planned analyses need under `label`; returns it with the budget that is left for the models."""
+    """Under `label`: measure what planned analyses need; return it with the budget that is left for the models."""
     if reading is None:
         return None, order.budget
     curator.report("planned analyses", 0.0)
@@ -292,7 +330,7 @@ def _measure_planned(
 
 
 def _fit(curator: Curator, order: Order, budget: Budget) -> list[tuple[Method, Model]]:
-    """One model, or one for each set where each is sanitised by itself; and which method made it."""
+    """One model for all sets, or one for each set that is sanitised by itself; each with the method that made it."""
     shares = order.shares(budget)
     if len(shares) == 1:
         name = "labels" if order.schema.neighbours == "label" else ""
@@ -307,8 +345,8 @@ def _fit_one(curator: Curator, method: Method) -> tuple[Method, Model]:
     return method.candidates[winner], model
 
 
-def _contradicted_rows(curator: Curator, order: Order) -> tuple[str, ...]:
-    """Where noisy counts contradict the stated number of rows or public totals: warnings, and notes for the card."""
+def _find_contradictions(curator: Curator, order: Order) -> tuple[str, ...]:
+    """Warn where noisy counts contradict the stated number of rows or public totals; return notes for the card."""
     known, answers, schema = order.stated_rows, curator.answers, order.schema
     found = ["" if known is None else contradiction(answers, known, schema), contradicted_totals(answers, schema)]
     for message in filter(None, found):
@@ -329,7 +367,7 @@ def _row_count(curator: Curator, models: Sequence[FittedModel], order: Order) ->
 
 
 def _refuse_the_private_file(private: Source, target: Source) -> None:
-    """Refuse to label the private rows in their own order, which may tell what they say."""
+    """Refuse to label the private rows in their own order: it may depend on private values."""
     if private is target or fingerprints(private) & fingerprints(target):
         raise UsageError(
             "onto is the confidential table itself, whose order of rows is not public; leave onto out to label it"

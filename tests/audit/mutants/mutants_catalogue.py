@@ -415,7 +415,7 @@ MUTANTS = (
         '            tables, rows_known = place.label(recipe), "public"\n',
         '            tables, rows_known = place.label(recipe), "public"\n'
         "            if onto is not None:\n"
-        "                tables = type(tables)(tuple(m.label(target) for m in models))\n",
+        "                tables = type(tables)(tuple(m.label(inputs.target) for m in models))\n",
         "tests/synthesis/test_exit.py::test_the_private_rows_in_another_form_leave_their_order_too",
     ),
     one(
