@@ -34,11 +34,11 @@ from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
-from dipsmith.privacy.observer import Picked, Shown
+from dipsmith.privacy.observer import ChoiceFact, PublicAnswer
 from dipsmith.schema import Bins, Cells, Codes, WeightedSums, WeightTotals
 from dipsmith.schema.growth import GrowthSums
 
-Entry = ObservedTable | Choice | Shown | tuple[str, Any]
+Entry = ObservedTable | Choice | PublicAnswer | tuple[str, Any]
 
 GROWTH = {"add-remove": (65_536, 131_072), "replace": (65_536, 262_144)}
 """How far one unit moves the two sums of growth: it adds 0 to 2¹⁶ to the one and −2¹⁷ to 2¹⁷ to the other. To the sum of its
@@ -54,21 +54,21 @@ class Recording:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
 
-    def counted(self, seen: ObservedTable) -> Measurement:
+    def on_table(self, seen: ObservedTable) -> Measurement:
         """Keep a table."""
         self.entries.append(seen)
         return seen.fact.answer
 
-    def picked(self, seen: Choice) -> int:
+    def on_choice(self, seen: Choice) -> int:
         """Keep a choice."""
         self.entries.append(seen)
         return seen.fact.winner
 
-    def shown(self, seen: Shown) -> None:
+    def on_public_answer(self, seen: PublicAnswer) -> None:
         """Keep a free answer."""
         self.entries.append(seen)
 
-    def random(self, what: str, drawn: Any) -> Any:
+    def on_randomness(self, what: str, drawn: Any) -> Any:
         """Keep what was drawn."""
         self.entries.append((what, drawn))
         return drawn
@@ -96,7 +96,7 @@ class Replay:
     runs: list[float] = field(default_factory=list)
     position: int = 0
 
-    def counted(self, seen: ObservedTable) -> Measurement:
+    def on_table(self, seen: ObservedTable) -> Measurement:
         """Compare a table with the recorded one and answer as recorded."""
         what = f"counts of {seen.fact.cells.key}"
         before = self._next(what)
@@ -166,7 +166,7 @@ class Replay:
             self._find(what, f"cost {float(cost):.4g}, charged {float(charged):.4g}")
         return float(cost)
 
-    def picked(self, seen: Choice) -> int:
+    def on_choice(self, seen: Choice) -> int:
         """Compare scores with the recorded ones and answer as recorded."""
         asked, new = seen.question, seen.fact
         assert asked.score is not None
@@ -199,15 +199,15 @@ class Replay:
         self._spend(cost)
         return old.winner
 
-    def shown(self, seen: Shown) -> None:
+    def on_public_answer(self, seen: PublicAnswer) -> None:
         """A free answer must be the recorded one."""
         before = self._next(seen.what)
-        if not isinstance(before, Shown) or before.what != seen.what:
+        if not isinstance(before, PublicAnswer) or before.what != seen.what:
             self._find(seen.what, "another question was asked on the other table")
         elif not same(before.answer, seen.answer):
             self._find(seen.what, "free, and different on the other table")
 
-    def random(self, what: str, drawn: Any) -> Any:
+    def on_randomness(self, what: str, drawn: Any) -> Any:
         """Answer as recorded: it reads no rows, so that both tables may be given the same."""
         before = self._next(what)
         if not isinstance(before, tuple) or before[0] != what:
@@ -320,7 +320,7 @@ def _moves(curator: Curator) -> int:
     return 2 if curator.moving else 1
 
 
-def _priced(fact: Picked, budget: Budget, moves: int) -> bool:
+def _priced(fact: ChoiceFact, budget: Budget, moves: int) -> bool:
     """Whether the ε of a choice costs at most its charge: ε, or ε²/8 under ρ; half of it where a unit may move twice."""
     if isinstance(budget, PureDP):
         return fact.law == "permute-and-flip" and fact.epsilon <= budget.exact
@@ -335,7 +335,7 @@ def _sparse_difference(a: ObservedTable, b: ObservedTable) -> NDArray[np.int64]:
     return np.abs(difference)
 
 
-def _log_ratios(before: Picked, now: Picked) -> list[float]:
+def _log_ratios(before: ChoiceFact, now: ChoiceFact) -> list[float]:
     if np.array_equal(before.scores, now.scores):
         return [0.0]
     one, other = (

@@ -108,7 +108,7 @@ def six_way(path: Path, rows: int) -> None:
     table = source(path)
     memory.ROOM = 0  # passes over codes in memory are to be timed, not answers that are remembered
     held = BatchRows(table, schema, cache_bytes=1 << 31)
-    blocks = ([c[n] for n in NAMES] for c in held._encoded.passing(NAMES, "lawful"))
+    blocks = ([c[n] for n in NAMES] for c in held._encoded.blocks(NAMES, "lawful"))
     codes = [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
     np.save(path.with_suffix(".npy"), np.stack(codes))
     expected = horner(codes)

@@ -201,10 +201,10 @@ class Walked(EncodedRows):
 
     passes = 0
 
-    def passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
+    def blocks(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """As any rows."""
         self.passes += 1
-        return super().passing(names, view)
+        return super().blocks(names, view)
 
 
 # SQL engines -------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def is_plain_name(text: object) -> bool:
 
 
 @cache
-def registered(group: str) -> dict[str, EntryPoint]:
+def entry_points_of(group: str) -> dict[str, EntryPoint]:
     """The entry points of a group by name, dipsmith's own first."""
     found: dict[str, EntryPoint] = {}
     points = sorted(entry_points(group=f"{OURS}.{group}"), key=lambda point: package_of(point) != OURS)
@@ -52,7 +52,7 @@ def package_of(point: EntryPoint) -> str:
 @cache
 def load(group: str, name: str) -> Any:
     """Import what is registered under a name; say which package is broken if that fails."""
-    point = registered(group)[name]
+    point = entry_points_of(group)[name]
     try:
         return point.load()
     except Exception as error:

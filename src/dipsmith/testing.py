@@ -26,7 +26,7 @@ from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Chosen, Event, Measured, Rehearsal
 from dipsmith.privacy.measurement import Measurement
-from dipsmith.privacy.observer import Counted, Observer, Picked
+from dipsmith.privacy.observer import ChoiceFact, Observer, TableFact
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Bins, Categories, Codes, Rule, Schema, Unit
 from dipsmith.schema.schema import Neighbours
@@ -294,12 +294,12 @@ class RecordedAnswers(Observer):
         assert self._replayed, "more was asked than of the other rows"
         return self._replayed.pop(0)
 
-    def counted(self, fact: Counted) -> Measurement:
+    def on_table(self, fact: TableFact) -> Measurement:
         """A noisy table."""
         answer: Measurement = self._answer(fact.answer)
         return answer
 
-    def picked(self, fact: Picked) -> int:
+    def on_choice(self, fact: ChoiceFact) -> int:
         """A private choice."""
         winner: int = self._answer(fact.winner)
         return winner

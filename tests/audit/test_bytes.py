@@ -248,7 +248,7 @@ def test_tables_and_models_in_memory_are_the_same_to_the_last_bit(case, tmp_path
             data, form_schema(case.relation), case.method, budget=PureDP(2), sets=2, each="split", seed=1,
             testing=True, noise_seed=1,
         )  # fmt: skip
-        held.append(pickle.dumps([*release.tables, *(m.packed() for m in release.models)]))
+        held.append(pickle.dumps([*release.tables, *(m.to_bytes() for m in release.models)]))
         assert CANARY.encode() not in held[-1]
         for column in (c for t in release.tables for c in t.columns):
             assert all(chunk.offset == 0 for chunk in column.chunks), "a piece of something larger"

@@ -44,13 +44,13 @@ def test_after_a_fault_everything_is_in_order(name, place):
 def test_a_run_has_noted_that_it_reads_before_it_reads(tmp_path, monkeypatch):
     book = scenes.granted(tmp_path)
     states = []
-    passing = EncodedRows.passing
+    passing = EncodedRows.blocks
 
     def watched(self, *given):
         states.extend(run.state for run in ds.Ledger(book).show("people").runs)
         return passing(self, *given)
 
-    monkeypatch.setattr(EncodedRows, "passing", watched)
+    monkeypatch.setattr(EncodedRows, "blocks", watched)
     scenes.release(book, tmp_path / "out", "r")
     assert states
     assert set(states) == {"read"}

@@ -29,7 +29,7 @@ from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from dipsmith.privacy.observer import Shown, observed_rows
+from dipsmith.privacy.observer import PublicAnswer, observed_rows
 from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.value_question import WeightQuestion
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit, WeightedSums, WeightTotals
@@ -152,8 +152,8 @@ def test_every_kind_of_neighbour_is_drawn():
 def halve(monkeypatch, where):
     """Half of the noise that was charged for, in two places where a slip could make it."""
     if where == "in the sampler":
-        sampled = Observation.sampled
-        monkeypatch.setattr(Observation, "sampled", lambda self, law, noise: sampled(self, law, noise // 2))
+        sampled = Observation.on_noise
+        monkeypatch.setattr(Observation, "on_noise", lambda self, law, noise: sampled(self, law, noise // 2))
         return
     for law in (DiscreteLaplace, DiscreteGaussian):
         sample = law.sample
@@ -288,7 +288,7 @@ def test_one_answer_more_is_found():
 def test_a_free_answer_that_differs_is_found(monkeypatch):
     def total(curator):
         answer = curator._rows.total()
-        curator._stream.observer.shown(Shown(curator, "rows", answer))
+        curator._stream.observer.on_public_answer(PublicAnswer(curator, "rows", answer))
         return answer
 
     monkeypatch.setattr(Curator, "rows", property(total))

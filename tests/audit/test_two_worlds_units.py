@@ -39,8 +39,8 @@ def career_views(relation):
     pair = career_pair(relation, 2)  # more rows than count
     worlds = [BatchRows(source(t), pair.schema, KEY).steps() for t in (pair.before, pair.after)]
     most, shares = most_steps(pair.schema, EPSILON), split_career(pair.schema, EPSILON)
-    entries, some = [w.steps() for w in worlds], [w.thinned(most) for w in worlds]
-    there = [w.thinned(most, away=True) for w in worlds]
+    entries, some = [w.steps() for w in worlds], [w.with_fewer_steps(most) for w in worlds]
+    there = [w.with_fewer_steps(most, away=True) for w in worlds]
     return [
         (entries, tables(entries[0], entry_tables(pair.schema)), 1, shares[0]),
         (there, [presence_table(pair.schema, most)], most, shares[1]),

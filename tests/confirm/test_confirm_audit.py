@@ -116,19 +116,19 @@ class Recorder:
     def __init__(self, given=None):
         self.given, self.seen, self.true = given, [], []
 
-    def counted(self, seen):
+    def on_table(self, seen):
         self.seen.append(seen.fact.answer.values.copy())
         self.true.append(seen.true.copy())
         answer = seen.fact.answer
         return answer if self.given is None else replace(answer, values=self.given.pop(0))
 
-    def picked(self, seen):
+    def on_choice(self, seen):
         return seen.fact.winner
 
-    def shown(self, seen):
+    def on_public_answer(self, seen):
         pass
 
-    def random(self, what, drawn):
+    def on_randomness(self, what, drawn):
         return drawn
 
 

@@ -87,7 +87,7 @@ def test_the_noise_is_that_of_the_sensitivity_and_is_recorded_first():
         2,
         Fraction(4),
     )
-    assert Poll(vote, 10).priced("replace", 1, PureDP("0.5"), "")[0] == DiscreteLaplace(Fraction(4))
+    assert Poll(vote, 10).price("replace", 1, PureDP("0.5"), "")[0] == DiscreteLaplace(Fraction(4))
     assert len(answer.values) == 1
     assert str(asked.remaining) == "ε = 0.5"
 

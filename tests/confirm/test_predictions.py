@@ -77,7 +77,7 @@ def test_no_neighbour_moves_the_counts_farther_than_a_histogram(question, relati
         other, _ = classes(question, type(table).from_pydict(columns), relation)
         moved.append(np.abs(counts - other).sum())
     for budget in (PureDP(1), ZCDP(1)):
-        _, event = Classification(predictor).priced(relation, schema.unit.max_rows, budget, "")
+        _, event = Classification(predictor).price(relation, schema.unit.max_rows, budget, "")
         assert max(moved) <= event.sensitivity
     assert max(moved) == (1 if relation == "add-remove" else 0 if question is not ROC and relation == "label" else 2)
 

@@ -45,7 +45,7 @@ class Grouped:
     def __init__(self, codes):
         self.codes = codes
 
-    def grouped(self, sets, fixed, view):
+    def count_groups(self, sets, fixed, view):
         assert not fixed
         rows = self.codes.take(self.codes.lawful()) if view == "lawful" else self.codes
         return [merged_keys(fuse(rows, names), np.ones(len(rows), dtype=np.int64)) for names in sets]
@@ -53,7 +53,7 @@ class Grouped:
 
 @pytest.mark.parametrize("held", [HeldRows(people()), PushedRows(Grouped(people()))], ids=["batches", "engine"])
 def test_larger_places_are_sums_of_places(held):
-    coarse = held.coarsened(1)
+    coarse = held.with_larger_places(1)
     for names in (("t (s)",), ("t (s)", "x"), ("x", "t (s)", "y"), ("y",), ()):
         own = tuple("t" if n == "t (s)" else n for n in names)
         (fine,) = held.count([Marginal.of(SCHEMA, own)])
@@ -83,9 +83,11 @@ def test_one_row_moves_one_count_of_every_table_by_place():
             changed = {n: np.where(np.arange(8) == at, v, rows[n]) for n, v in zip(SCHEMA.names, one, strict=True)}
             more, other = Codes.of(SCHEMA, columns, 9), Codes.of(SCHEMA, changed, 8)
             for here, there, bound in ((HeldRows(rows), HeldRows(more), 1), (HeldRows(rows), HeldRows(other), 2)):
-                coarse = [Marginal.of(here.coarsened(1).schema, ("t (s)", "x"))]
+                coarse = [Marginal.of(here.with_larger_places(1).schema, ("t (s)", "x"))]
                 pairs = [*zip(here.count(tables), there.count(tables), strict=True)]
-                pairs += zip(here.coarsened(1).count(coarse), there.coarsened(1).count(coarse), strict=True)
+                pairs += zip(
+                    here.with_larger_places(1).count(coarse), there.with_larger_places(1).count(coarse), strict=True
+                )
                 for a, b in pairs:
                     moved = int(np.abs(a - b).sum())
                     assert moved <= bound

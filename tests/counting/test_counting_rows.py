@@ -241,7 +241,7 @@ def test_an_interrupted_first_pass_leaves_no_trace() -> None:
     counted = BatchRows(Pieces(table_of([["v1", "v2"]] * 100, 2)), schema)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoded, "BLOCK", 10)
-        next(counted._passing(schema.names, "lawful"))
+        next(counted._blocks(schema.names, "lawful"))
         assert counted.total() == 100
 
 

@@ -150,7 +150,7 @@ def test_brute_force_weights_of_members(unit, relation, rows):
     plain["members"]["fields"].append(weight)
     declared = Schema.from_dict(plain)
     question = WeightQuestion(WeightTotals(declared.members.schema, ("sex",)))
-    _, event = question.priced(declared.priced_as, declared.priced_rows, PureDP(1), "")
+    _, event = question.price(declared.priced_as, declared.priced_rows, PureDP(1), "")
     assert event.sensitivity * question.cells.step == rows * 9
     kinds = [("head", "F", 9), ("head", "M", 9), ("kin", "M", 5), ("guest", "F", 9)]
 

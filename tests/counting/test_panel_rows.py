@@ -51,8 +51,8 @@ def careers(random, people, ids="p"):
 VIEWS = {
     "steps": lambda steps: steps,
     "entries": lambda steps: steps.steps(),
-    "some": lambda steps: steps.thinned(2),
-    "presence": lambda steps: steps.thinned(2, away=True),
+    "some": lambda steps: steps.with_fewer_steps(2),
+    "presence": lambda steps: steps.with_fewer_steps(2, away=True),
 }
 
 
@@ -85,7 +85,7 @@ def test_a_unit_has_one_step_in_a_period_however_many_rows_may_count():
 def test_some_steps_know_the_period_before_and_none_is_drawn_more_often():
     # Everybody has years 1, 2 and 3, at grade 0, 1 and 1: of two drawn each third of the pairs is as likely as another.
     rows = [(f"p{i}", year, "M", int(year > 1)) for i in range(3_000) for year in (1, 2, 3)]
-    some = BatchRows(source(table(rows)), schema(), KEY).steps().thinned(2)
+    some = BatchRows(source(table(rows)), schema(), KEY).steps().with_fewer_steps(2)
     assert some.schema.unit.max_rows == 2
     assert some.total() is None
     held = some.held
@@ -115,7 +115,7 @@ def test_an_entry_is_the_first_row_of_a_unit_with_its_last_period():
 
 def test_presence_is_where_a_unit_is_after_its_first_period_up_to_its_last():
     rows = [("a", 1, "F", 1), ("a", 3, "F", 0), ("a", 4, "F", 0), ("b", 2, "M", 2), ("c", 4, "M", 1), ("c", 5, "M", 0)]
-    there = BatchRows(source(table(rows)), schema(), KEY).steps().thinned(4, away=True)
+    there = BatchRows(source(table(rows)), schema(), KEY).steps().with_fewer_steps(4, away=True)
     held = sorted(zip(there.held["year (between)"].tolist(), there.held["(presence)"].tolist(), strict=True))
     # a: away in 2, again in 3, here in 4; b is never between; c: here in 5.
     assert held == [(1, 0), (2, 1), (3, 2), (4, 2)]
@@ -126,7 +126,7 @@ def test_presence_is_where_a_unit_is_after_its_first_period_up_to_its_last():
 def test_which_periods_are_asked_is_drawn_evenly_and_by_the_unit_alone():
     # Everybody is there in 1 and 5, and away between: two of four periods are asked.
     rows = [(f"p{i}", year, "M", 1) for i in range(3_000) for year in (1, 5)]
-    held = BatchRows(source(table(rows)), schema(), KEY).steps().thinned(2, away=True).held
+    held = BatchRows(source(table(rows)), schema(), KEY).steps().with_fewer_steps(2, away=True).held
     assert len(held) == 6_000
     # A share of 1/2 of 3,000 draws: sd 27.4; six of them are exceeded with a chance of 2e-9.
     assert np.abs(np.bincount(held["year (between)"], minlength=5)[1:] - 1_500).max() < 165

@@ -20,7 +20,7 @@ from dipsmith.experiments.study import (
     read,
 )
 from dipsmith.experiments.trial import Laboratory
-from dipsmith.registry import registered
+from dipsmith.registry import entry_points_of
 
 ROOT = Path(__file__).parents[2]
 STUDIES = sorted((ROOT / "studies").glob("*/*.yaml"))
@@ -145,7 +145,7 @@ def test_the_reference_page_names_every_key_and_metric():
     for entry in (StudyEntry, DataEntry, MethodEntry, AnalysisEntry, FigureEntry, ClaimEntry):
         for name in entry.model_fields:
             assert f"`{name.rstrip('_')}`" in page, f"{entry.__name__}.{name}"
-    for name in (*registered("metrics"), *RUN_PARAMETERS):
+    for name in (*entry_points_of("metrics"), *RUN_PARAMETERS):
         assert f"`{name}`" in page, name
 
 

@@ -138,7 +138,7 @@ class Peeping(AIM):
     def fit(self, curator):
         model = AIM.fit(self, curator)
         table = model.presence.marginal
-        (count,) = curator._rows.steps().thinned(table.schema.unit.max_rows, away=True).count([table])
+        (count,) = curator._rows.steps().with_fewer_steps(table.schema.unit.max_rows, away=True).count([table])
         return replace(model, presence=replace(model.presence, values=count.ravel()))
 
 

@@ -74,8 +74,8 @@ def test_no_unit_moves_the_sums_farther(relation, rows):
     ends = [without] if relation == "add-remove" else [*found, without]
     moved = np.array([np.abs(f - end) for f in found for end in ends], dtype=np.int64)
     question = GrowthQuestion(GrowthSums(schema, "pay"))
-    _, pure = question.priced(relation, rows, PureDP(1), "")
-    _, gaussian = question.priced(relation, rows, ZCDP("0.1"), "")
+    _, pure = question.price(relation, rows, PureDP(1), "")
+    _, gaussian = question.price(relation, rows, ZCDP("0.1"), "")
     assert moved.sum(axis=1).max() <= pure.sensitivity
     assert (moved**2).sum(axis=1).max() <= gaussian.sensitivity
     # who goes through all levels is cut at half of them, and so each bound of a sum by itself is reached
@@ -93,7 +93,7 @@ def test_no_unit_moves_the_spread_farther(relation, about):
     ends = [without] if relation == "add-remove" else [*found, without]
     moved = max(abs(int(f) - int(end)) for f in found for end in ends)
     for budget, power in ((PureDP(1), 1), (ZCDP("0.1"), 2)):
-        assert GrowthQuestion(cells).priced(relation, 4, budget, "")[1].sensitivity == moved**power == WHOLE**power
+        assert GrowthQuestion(cells).price(relation, 4, budget, "")[1].sensitivity == moved**power == WHOLE**power
 
 
 def test_the_spread_is_that_of_units_about_the_slope():
@@ -111,12 +111,12 @@ def test_the_spread_is_that_of_units_about_the_slope():
 def test_a_unit_of_any_number_of_rows_costs_the_same():
     cells = GrowthSums(panel(rows=3), "pay")
     for rows in (1, 3, 24):
-        law, event = GrowthQuestion(cells).priced("add-remove", rows, PureDP("0.5"), "")
+        law, event = GrowthQuestion(cells).price("add-remove", rows, PureDP("0.5"), "")
         assert law.scale == event.scale == Fraction(3 * WHOLE) / Fraction("0.5")
-    assert GrowthQuestion(cells).priced("replace", 3, PureDP(1), "")[1].sensitivity == 5 * WHOLE
-    assert GrowthQuestion(cells).priced("replace", 3, ZCDP(1), "")[1].sensitivity == 17 * WHOLE**2
+    assert GrowthQuestion(cells).price("replace", 3, PureDP(1), "")[1].sensitivity == 5 * WHOLE
+    assert GrowthQuestion(cells).price("replace", 3, ZCDP(1), "")[1].sensitivity == 17 * WHOLE**2
     with pytest.raises(UnsupportedError, match="no proof under label"):
-        GrowthQuestion(cells).priced("label", 3, PureDP(1), "")
+        GrowthQuestion(cells).price("label", 3, PureDP(1), "")
 
 
 def test_the_slope_is_that_of_a_regression_with_an_effect_for_every_unit():
@@ -173,7 +173,7 @@ def test_growth_of_some_steps_is_refused_before_the_charge():
         Curator.rehearse(codes, budget, seed=1).with_panel_steps(budget).partition("grade", half)[0],
     ):
         with pytest.raises(UnsupportedError, match="not of some of them"):
-            question.priced(some.relation, some.max_rows, half, some.block)
+            question.price(some.relation, some.max_rows, half, some.block)
         with pytest.raises(UnsupportedError, match="not of some of them"):
             some.ask(question, some.budget)
         assert some.answers == []

@@ -38,30 +38,30 @@ class Watcher:
         finally:
             self.open.pop()
 
-    def counted(self, fact):
+    def on_table(self, fact):
         self.facts.append(fact)
         return fact.answer
 
-    def picked(self, fact):
+    def on_choice(self, fact):
         self.facts.append(fact)
         return fact.winner
 
-    def shown(self, fact):
+    def on_public_answer(self, fact):
         self.facts.append(fact)
 
-    def sampled(self, law, noise):
+    def on_noise(self, law, noise):
         self.noise.append((law, noise.ravel().copy()))
         return noise
 
-    def random(self, what, drawn):
+    def on_randomness(self, what, drawn):
         self.facts.append((what, drawn))
         return drawn
 
-    def drew(self, count):
+    def on_draw(self, count):
         if not self.open:
             self.strays.append(f"{count} bytes")
 
-    def read(self, what):
+    def on_read(self, what):
         if not self.open:
             self.strays.append(what)
 
@@ -192,16 +192,16 @@ def test_noise_and_reads_beside_every_answer_are_seen():
 
 def test_an_observer_may_replace_every_answer():
     class Replacing(Watcher):
-        def counted(self, fact):
+        def on_table(self, fact):
             return replace(fact.answer, values=np.zeros_like(fact.answer.values))
 
-        def picked(self, fact):
+        def on_choice(self, fact):
             return 1
 
-        def sampled(self, law, noise):
+        def on_noise(self, law, noise):
             return noise * 0
 
-        def random(self, what, drawn):
+        def on_randomness(self, what, drawn):
             return b"0" * 32 if what == "coins" else drawn
 
     curator = watched(Replacing())

@@ -82,10 +82,10 @@ def test_noise_is_what_the_price_asks_for(relation, rows):
     made = schema(relation, rows)
     question = WeightQuestion(WeightTotals(made, ("region",)))
     twice, heaviest = 1 if relation == "add-remove" else 2, round(5 / question.cells.step)
-    law, event = question.priced(relation, rows, PureDP("0.5"), "")
+    law, event = question.price(relation, rows, PureDP("0.5"), "")
     assert law.scale == event.scale == Fraction(twice * rows * heaviest) / Fraction("0.5")
     assert event.weighted
-    _, event = question.priced(relation, rows, ZCDP("0.1"), "")
+    _, event = question.price(relation, rows, ZCDP("0.1"), "")
     assert event.sensitivity == twice * (rows * heaviest) ** 2
     event.require_gaussian()
 

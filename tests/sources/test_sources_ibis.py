@@ -522,7 +522,7 @@ def test_questions_and_trials_can_be_spelled_for_warehouses_that_are_not_here(co
         for ask in (
             lambda: grouping._misread(["sex", "pay", "rate", "hired", "zoned", "moment"]),
             grouping._try_units,
-            lambda: grouping.grouped([("sex", "age"), ("job",)], (("year", 1),), "lawful"),
+            lambda: grouping.count_groups([("sex", "age"), ("job",)], (("year", 1),), "lawful"),
         ):
             with pytest.raises(AskedError):
                 ask()

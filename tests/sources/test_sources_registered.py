@@ -51,7 +51,7 @@ class Counter:
         from dipsmith.counting import BatchRows
         self.schema, self.rows = schema, BatchRows(Tape(source.name), schema, key)
 
-    def grouped(self, sets, fixed, view):
+    def count_groups(self, sets, fixed, view):
         from dipsmith.schema import Marginal
         GROUPED.append(list(sets))
         answers = []
@@ -78,10 +78,10 @@ def tapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: tapes\nVersion: 1.0\n")
     (facts / "entry_points.txt").write_text("[dipsmith.sources]\ntape = tapes:open_tape\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    for known in (registry.registered, registry.load):
+    for known in (registry.entry_points_of, registry.load):
         known.cache_clear()
     yield
-    for known in (registry.registered, registry.load):
+    for known in (registry.entry_points_of, registry.load):
         known.cache_clear()
     sys.modules.pop("tapes", None)
 

@@ -354,5 +354,5 @@ def test_a_packed_model_is_the_model() -> None:
     schema = schema_of("label")
     codes, _ = Encoder(schema).encode(people())
     model = FittedModel("loglinear", ds.LogLinear(targets=["sex"]).fit(Curator.rehearse(codes, PureDP(5), seed=1)))
-    back = FittedModel.unpacked(model.packed())
+    back = FittedModel.from_bytes(model.to_bytes())
     assert back.label(people(), seed=3).equals(model.label(people(), seed=3))

@@ -53,7 +53,7 @@ def make(method=None, declared=None, epsilon=1, **more):
 def test_how_many_rows_are_made_never_touches_the_fit(name):
     """Means of rows drawn from one model: 6 standard errors, 1e-8 for each comparison by the normal law."""
     made = {rows: make(method_named(name), rows=rows) for rows in (None, 500, 20_000)}
-    assert len({release.model.written() for release in made.values()}) == 1
+    assert len({release.model.to_files() for release in made.values()}) == 1
     ages = {rows: release.tables[0]["age"].to_numpy() for rows, release in made.items()}
     for rows in (500, 20_000):
         assert len(ages[rows]) == rows

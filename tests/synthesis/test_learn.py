@@ -102,7 +102,7 @@ def test_one_unit_moves_a_survey_no_further(relation, unit):
     moved = [counted(other, schema) - here for other in changed(table, relation, unit)]
     k = schema.unit.max_rows
     for budget, size in ((ds.PureDP(1), lambda d: np.abs(d).sum()), (ds.ZCDP(1), lambda d: (d * d).sum())):
-        _, event = asked.priced(relation, k, budget, "")
+        _, event = asked.price(relation, k, budget, "")
         assert max(map(size, moved)) <= event.sensitivity
         assert event.sensitivity == len(asked.tables) * (
             neighbours.l1(relation, k) if isinstance(budget, ds.PureDP) else neighbours.l2_squared(relation, k)
@@ -115,7 +115,7 @@ def test_one_unit_moves_counts_of_values_no_further(relation, unit):
     table = small(unit)
     schema = blank(table, relation, unit, ["a"] if relation == "label" else None)
     here, k = value_counts(table, schema), schema.unit.max_rows
-    _, event = FrequentValues(schema.names, Fraction(1, 10**6)).priced(relation, k, ds.PureDP(1), "")
+    _, event = FrequentValues(schema.names, Fraction(1, 10**6)).price(relation, k, ds.PureDP(1), "")
     for other in changed(table, relation, unit):
         there = value_counts(other, schema)
         assert sum(abs(here.get(v, 0) - there.get(v, 0)) for v in {*here, *there}) <= event.sensitivity
@@ -140,7 +140,7 @@ def test_many_values_are_counted_in_parts_alike():
 @pytest.mark.parametrize("budget", [ds.PureDP("0.5"), ds.ZCDP("0.1")])
 @pytest.mark.parametrize("relation", neighbours.RELATIONS)
 def test_a_threshold_too_low_for_its_delta_is_refused(budget, relation):
-    _, event = FrequentValues(("a", "b"), Fraction(1, 10**9)).priced(relation, 3, budget, "")
+    _, event = FrequentValues(("a", "b"), Fraction(1, 10**9)).price(relation, 3, budget, "")
     assert event_from(event_record(event)) == event
     terms = {name: getattr(event, name) for name in Discovered.__slots__}
     # one column's worth less distance is too little: the bound is tight to a few units
@@ -162,7 +162,7 @@ def test_the_tail_is_bounded(law):
 def test_the_law_of_what_is_told():
     """The exact law on two values, one of them one person's alone: P(A) ≤ e^ε·P′(A) + δ for the worst set A of answers."""
     question = FrequentValues(("a",), Fraction(1, 100))
-    law, event = question.priced("add-remove", 1, ds.PureDP("0.5"), "")
+    law, event = question.price("add-remove", 1, ds.PureDP("0.5"), "")
     reach = np.arange(-200, 201)
 
     def answers(count):
@@ -366,7 +366,7 @@ def test_more_delta_than_was_reserved_is_refused(tmp_path):
     ledger = ds.Ledger(tmp_path / "b.db")
     ledger.grant("t", ds.PureDP(1))
     protects = protection_of(blank(small(None)))
-    _, event = FrequentValues(("a",), Fraction(1, 10**6)).priced("add-remove", 1, ds.PureDP("0.5"), "")
+    _, event = FrequentValues(("a",), Fraction(1, 10**6)).price("add-remove", 1, ds.PureDP("0.5"), "")
     run = ledger.reserve(
         "t", ds.PureDP("0.5"), protects=protects, source=None, method="schema learn", delta=Fraction(1, 10**7)
     )

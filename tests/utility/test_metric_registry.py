@@ -51,12 +51,12 @@ def other_package(tmp_path, monkeypatch):
         points = "".join(f"{name.replace('_', '-')} = sizes:{of}\n" for name, of in metrics.items())
         (info / "entry_points.txt").write_text(f"[dipsmith.metrics]\n{points}")
         monkeypatch.syspath_prepend(str(site))
-        registry.registered.cache_clear()
+        registry.entry_points_of.cache_clear()
         registry.load.cache_clear()
 
     yield install
     monkeypatch.undo()
-    registry.registered.cache_clear()
+    registry.entry_points_of.cache_clear()
     registry.load.cache_clear()
 
 

@@ -64,7 +64,7 @@ class Transcript(Auditor):
     until: int | None = None
     spent: int = 0
 
-    def counted(self, seen: ObservedTable) -> Measurement:
+    def on_table(self, seen: ObservedTable) -> Measurement:
         """A table: the ratio of the noise's probabilities at the two differences."""
         fact, answer = seen.fact, seen.fact.answer
         assert isinstance(fact.rows, TwinRows)
@@ -80,7 +80,7 @@ class Transcript(Auditor):
         self._pay(fact.budget)
         return answer
 
-    def picked(self, seen: Choice) -> int:
+    def on_choice(self, seen: Choice) -> int:
         """A choice: the ratio of the winner's probabilities."""
         asked, fact = seen.question, seen.fact
         assert isinstance(asked.rows, TwinRows)

@@ -24,7 +24,7 @@ from dipsmith.arrays import Ints
 from dipsmith.privacy.discovery import Discovery
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import NoiseLaw as NoiseLaw
-from dipsmith.privacy.observer import Counted, Picked, Question, Shown
+from dipsmith.privacy.observer import ChoiceFact, PublicAnswer, Question, TableFact
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class ObservedTable:
     what noise was drawn from, one for each call, and `draws` all of it.
     """
 
-    fact: Counted
+    fact: TableFact
     at: Ints
     true: Ints
     laws: tuple[NoiseLaw, ...]
@@ -47,25 +47,25 @@ class Choice:
     """A choice: what was asked, and the scores and law it was made by."""
 
     question: Question
-    fact: Picked
+    fact: ChoiceFact
 
 
 class Auditor(Protocol):
     """Receives whole facts; what a method returns is what the run continues with: by default what was reported."""
 
-    def counted(self, seen: ObservedTable) -> Measurement:
+    def on_table(self, seen: ObservedTable) -> Measurement:
         """A table was measured."""
         return seen.fact.answer
 
-    def picked(self, seen: Choice) -> int:
+    def on_choice(self, seen: Choice) -> int:
         """A candidate was chosen."""
         return seen.fact.winner
 
-    def shown(self, seen: Shown) -> None:
+    def on_public_answer(self, seen: PublicAnswer) -> None:
         """A free answer was given."""
         return
 
-    def random(self, what: str, drawn: Any) -> Any:
+    def on_randomness(self, what: str, drawn: Any) -> Any:
         """Randomness that reads no rows: "coins", "order", "key", "runs", and "run" at the start of each run."""
         return drawn
 
@@ -75,7 +75,7 @@ class Observation:
 
     def __init__(self, auditor: Auditor) -> None:
         self.strays: list[str] = []
-        self.shown, self.random = auditor.shown, auditor.random
+        self.on_public_answer, self.on_randomness = auditor.on_public_answer, auditor.on_randomness
         self._auditor = auditor
         self._questions: list[Question] = []
         self._noise: list[tuple[NoiseLaw, Ints]] = []
@@ -89,34 +89,34 @@ class Observation:
         finally:
             self._questions.pop()
 
-    def sampled(self, law: NoiseLaw, noise: Ints) -> Ints:
+    def on_noise(self, law: NoiseLaw, noise: Ints) -> Ints:
         """Keep the noise for the table that it belongs to."""
         self._noise.append((law, noise.ravel().copy()))
         return noise
 
-    def counted(self, fact: Counted) -> Measurement:
+    def on_table(self, fact: TableFact) -> Measurement:
         """Hand on a table with its noise."""
         at = fact.noisy_cells()
         true = fact.true if fact.occupied is not None else fact.true[at]
         noise, self._noise = self._noise, []
         draws = np.concatenate([np.empty(0, np.int64), *(drawn for _, drawn in noise)])
-        return self._auditor.counted(ObservedTable(fact, at, true, tuple(law for law, _ in noise), draws))
+        return self._auditor.on_table(ObservedTable(fact, at, true, tuple(law for law, _ in noise), draws))
 
-    def found(self, values: Discovery) -> Discovery:
+    def on_values(self, values: Discovery) -> Discovery:
         """Values were discovered, by noise that belongs to no table."""
         self._noise = []
         return values
 
-    def picked(self, fact: Picked) -> int:
+    def on_choice(self, fact: ChoiceFact) -> int:
         """Hand on a choice with its question."""
-        return self._auditor.picked(Choice(self._questions[-1], fact))
+        return self._auditor.on_choice(Choice(self._questions[-1], fact))
 
-    def drew(self, count: int) -> None:
+    def on_draw(self, count: int) -> None:
         """Note random bytes that no answer was drawn by."""
         if not self._questions:
             self.strays.append(f"{count} random bytes were drawn outside every mechanism")
 
-    def read(self, what: str) -> None:
+    def on_read(self, what: str) -> None:
         """Note a read that no answer was given for; a block of rows (`within`) is not read before it is counted."""
         if not self._questions and what != "within":
             self.strays.append(f"rows were read outside every mechanism ({what})")

@@ -108,9 +108,9 @@ class TwinRows:
         """The values of the rows in this world."""
         return self.worlds[self.active].values(reading)
 
-    def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
+    def with_public_columns(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
         """Both worlds with more public columns."""
-        one, other = (rows.widened(schema, columns) for rows in self.worlds)
+        one, other = (rows.with_public_columns(schema, columns) for rows in self.worlds)
         return TwinRows((one, other), self.active)
 
     def within(self, attribute: str, code: int) -> Rows:

@@ -197,7 +197,7 @@ def _predict(question: Inquiry, claim: Claim, predictor: Predictor, curator: Cur
     asked = Classification(predictor)
     counts = curator.ask(asked, question.budget).values
     curator.report("counting", 1.0)
-    law, event = asked.priced(curator.relation, curator.max_rows, question.budget, "")
+    law, event = asked.price(curator.relation, curator.max_rows, question.budget, "")
     return replace(
         judge_predictions(claim, predictor, counts, law),
         numbers={"rows in each class": [int(v) for v in counts]},

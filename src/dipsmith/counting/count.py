@@ -70,7 +70,7 @@ class Rows(Protocol):
     def public_places(self, kinds: Ints) -> Bools:
         """Which rows of the source `count_public` counts, in its order; their public values, numbered, help to decide."""
 
-    def widened(self, schema: Schema, columns: Codings) -> Rows:
+    def with_public_columns(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns: codes of every row of the source, in its order."""
 
     def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
@@ -82,10 +82,10 @@ class Rows(Protocol):
     def steps(self) -> Rows:
         """The steps of a panel: each lawful row beside the row of its unit in the period before; or lines of households."""
 
-    def coarsened(self, level: int) -> Rows:
+    def with_larger_places(self, level: int) -> Rows:
         """The same rows with the larger places of a level instead of their places."""
 
-    def thinned(self, most: int, away: bool = False) -> Rows:
+    def with_fewer_steps(self, most: int, away: bool = False) -> Rows:
         """At most so many steps of each unit of a panel, drawn by the key; which they are depends on the unit's own alone.
 
         With `away`: of the periods after its first one up to its last one, whether it is there.
@@ -125,7 +125,7 @@ class BatchRows:
         if not asked:
             return [counts for counts in known if counts is not None]
         tally = Tally(asked)
-        for codes in self._passing([name for table in asked for name in table.attributes], view):
+        for codes in self._blocks([name for table in asked for name in table.attributes], view):
             tally.add(codes)
         return self._memory.complete(self._fixed, view, cells, known, tally.counts())
 
@@ -135,17 +135,17 @@ class BatchRows:
 
     def count_sparse(self, cells: Cells) -> tuple[Ints, Ints]:
         """Return the occupied cells, sorted, and the number of lawful rows in each."""
-        return count_sparse(self._passing(cells.attributes, "lawful"), cells)
+        return count_sparse(self._blocks(cells.attributes, "lawful"), cells)
 
     def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
         """Return the distinct combinations of public attributes, sorted, and how often each occurs."""
-        return distinct(self._passing(attributes, "public"), self.schema, attributes)
+        return distinct(self._blocks(attributes, "public"), self.schema, attributes)
 
     def total(self) -> int:
         """Return the number of rows held, lawful or not."""
         if not self._fixed:
             return self._encoded.total()
-        return sum(len(codes) for codes in self._passing([], "held"))
+        return sum(len(codes) for codes in self._blocks([], "held"))
 
     def within(self, attribute: str, code: int) -> Rows:
         """Return the block of rows with this code; it shares what is kept in memory."""
@@ -179,26 +179,27 @@ class BatchRows:
 
         return step_rows(self.schema, lambda: numbered_rows(self, self._encoded.key), self.total)
 
-    def coarsened(self, level: int) -> Rows:
+    def with_larger_places(self, level: int) -> Rows:
         """The same rows with the larger places of a level instead of their places."""
         from dipsmith.counting.steps import CoarseRows
 
         return CoarseRows(self, level)
 
-    def thinned(self, most: int, away: bool = False) -> Rows:
+    def with_fewer_steps(self, most: int, away: bool = False) -> Rows:
         """Only steps are thinned: of rows `max_rows` count."""
         raise UnsupportedError("only the steps of a panel are thinned; of rows max_rows count")
 
-    def widened(self, schema: Schema, columns: Codings) -> Rows:
+    def with_public_columns(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns: codes of every row of the source, in its order."""
         wider = object.__new__(BatchRows)
         wider.schema = schema
-        wider._encoded, wider._memory, wider._fixed = self._encoded.widened(schema, columns), CountMemory(), ()
+        wider._encoded = self._encoded.with_public_columns(schema, columns)
+        wider._memory, wider._fixed = CountMemory(), ()
         return wider
 
-    def _passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
+    def _blocks(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """Yield the rows of a view that have the fixed codes."""
-        for codes in self._encoded.passing([*names, *(name for name, _ in self._fixed)], view):
+        for codes in self._encoded.blocks([*names, *(name for name, _ in self._fixed)], view):
             yield codes.take(rows_in(codes, "held", self._fixed)) if self._fixed else codes
 
 
@@ -210,7 +211,7 @@ class HeldRows(BatchRows):
         self._views: dict[View, Codes] = {}
         self._memory, self._fixed = CountMemory(), ()
 
-    def _passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
+    def _blocks(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """Yield the rows of a view, all at once and with all their columns."""
         if view not in self._views:
             inside = rows_in(self.held, view)
@@ -227,7 +228,7 @@ class HeldRows(BatchRows):
 
     def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
         """Values that stand for the codes of the lawful rows; each row is a unit."""
-        for codes in self._passing([], "lawful"):
+        for codes in self._blocks([], "lawful"):
             yield values_of_codes(codes, reading), None
 
     def raw(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -238,9 +239,9 @@ class HeldRows(BatchRows):
         """The steps of a panel."""
         from dipsmith.counting.steps import given_rows, step_rows
 
-        return step_rows(self.schema, lambda: given_rows(next(self._passing([], "lawful"))), self.total)
+        return step_rows(self.schema, lambda: given_rows(next(self._blocks([], "lawful"))), self.total)
 
-    def widened(self, schema: Schema, columns: Codings) -> Rows:
+    def with_public_columns(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns."""
         return HeldRows(Codes.of(schema, {**self.held.columns, **columns}, len(self.held)))
 
@@ -265,7 +266,7 @@ class DerivedRows(HeldRows):
         """All rows that were made."""
         return self._make()
 
-    def _passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
+    def _blocks(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """Yield all of them, in every view."""
         yield self.held
 
@@ -278,6 +279,6 @@ def linked_rows(rows: BatchRows) -> tuple[Codes, pa.ChunkedArray]:
     """The rows that count, and the text of the unit of each."""
     schema = rows.schema
     empty = Codes.of(schema, {name: np.zeros(0, dtype=np.int64) for name in schema.names}, 0)
-    codes = Codes.concatenate([empty, *rows._passing(schema.names, "lawful")])
+    codes = Codes.concatenate([empty, *rows._blocks(schema.names, "lawful")])
     texts = [unit_text(batch.column(0)) for batch in rows.raw([str(schema.unit.column)])]
     return codes, pa.chunked_array(texts, pa.large_string())

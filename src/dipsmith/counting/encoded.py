@@ -88,7 +88,7 @@ class EncodedRows:
         # pass would spend a third of its time on fresh pages for scratch memory
         np.empty(_SCRATCH, dtype=np.uint8)
 
-    def passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
+    def blocks(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """Yield the named columns of the rows of a view, block by block: one pass."""
         names = [name for name in self.schema.names if name in set(names)]
         if self._blocks is None:
@@ -128,7 +128,7 @@ class EncodedRows:
         if expected:
             raise self._changed()
 
-    def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> EncodedRows:
+    def with_public_columns(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> EncodedRows:
         """The same rows with more columns, whose codes are given for every row of the source, in its order."""
         self.total()
         blocks = self._blocks or []

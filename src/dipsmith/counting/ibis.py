@@ -58,7 +58,7 @@ class IbisGrouping:
         """Refuse a warehouse that reads values in its own way, while nothing is charged."""
         self._try()
 
-    def grouped(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
+    def count_groups(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one statement."""
         with self.source.failures():
             question, widths = self.question(sets, fixed, view)

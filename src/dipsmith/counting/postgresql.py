@@ -40,7 +40,7 @@ class PostgresGrouping:
         if self.schema.unit.column is not None:
             self._units()
 
-    def grouped(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
+    def count_groups(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one scan."""
         widths = [len(radix_words(self.schema, names)) for names in sets]
         found = self.source.integers(self.statement(sets, fixed, view))

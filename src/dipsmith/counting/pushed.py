@@ -42,7 +42,7 @@ class Grouping(Protocol):
     def schema(self) -> Schema:
         """The schema of the rows."""
 
-    def grouped(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
+    def count_groups(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one scan.
 
         A combination is a mixed-radix number over the attributes in the given order, in the words of
@@ -122,7 +122,7 @@ class PushedRows:
         """Refuse what needs single rows, their order or their values: these stay in the engine."""
         raise UnsupportedError(STAYS)
 
-    public_places = widened = values = raw = thinned = _refuse
+    public_places = with_public_columns = values = raw = with_fewer_steps = _refuse
 
     def steps(self) -> Rows:
         """The steps of a panel: rows are brought together by unit here, not in the engine."""
@@ -130,7 +130,7 @@ class PushedRows:
             raise UnsupportedError(STAYS)
         return self.read().steps()
 
-    def coarsened(self, level: int) -> Rows:
+    def with_larger_places(self, level: int) -> Rows:
         """The same rows with larger places, grouped by the engine and then by the larger place."""
         from dipsmith.counting.steps import CoarseGrouping
 
@@ -147,7 +147,7 @@ class PushedRows:
         asked = cover([names for names, found in zip(sets, known, strict=True) if found is None], self.schema)
         answers: list[Grouped] = []
         if asked:
-            for names, (keys, counts) in zip(asked, self.grouping.grouped(asked, self.fixed, view), strict=True):
+            for names, (keys, counts) in zip(asked, self.grouping.count_groups(asked, self.fixed, view), strict=True):
                 answers.append(Grouped(unfuse(keys, len(counts), names, self.schema), counts))
                 self._groups.keep(self.fixed, view, names, len(counts), answers[-1])
         return [

@@ -41,7 +41,7 @@ class SparkGrouping:
     schema: Schema
     key: bytes | None = field(repr=False)
 
-    def grouped(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
+    def count_groups(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one scan."""
         sizes = [len(words_of([self.schema[n].size for n in names])) for names in sets]
         width = max(sizes)
@@ -64,10 +64,10 @@ class SparkGrouping:
         packed = ", ".join(f"w{j} bigint" for j in range(len(words)))
         columns = list(self.schema.columns)
         if self.schema.unit.column is None:
-            kept = self.source.mapped(columns, _Encoded(schema), packed)
+            kept = self.source.map_partitions(columns, _Encoded(schema), packed)
         else:
             made = f"{UNIT} string, {PER} string, {packed}"
-            rows = self.source.mapped(columns, _Encoded(schema), made)
+            rows = self.source.map_partitions(columns, _Encoded(schema), made)
             together = rows.repartition(UNIT, PER).sortWithinPartitions(UNIT, PER)
             kept = on_workers(together, _Truncated(schema, self.key or secrets.token_bytes(32)), packed)
         return kept.persist(StorageLevel.MEMORY_AND_DISK)

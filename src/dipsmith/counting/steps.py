@@ -1,16 +1,16 @@
 """The steps of a panel as countable rows: every row that counts beside the row of its unit in the period before.
 
 Rows are brought together by unit, which needs the codes of all of them at once: about two bytes a value. They are read
-when the first table is counted, not before. Of steps, in turn, `steps` are entries: one line
-for every unit; `thinned` are some steps of every unit, which know the period before as all of them do, or some of the
-periods in which it might be there.
+when the first table is counted, not before. The `steps` of steps are entries, one line for every unit;
+`with_fewer_steps` gives some steps of every unit, which still know the period before, or some of the periods in which
+the unit might be there.
 
 What counts is decided as for rows (`counting.count`): at most `max_rows` rows of a unit, none that breaks a rule. Of
 several rows of a unit in one period the first in the order of their codes counts. All of this is a function of the
 unit's own rows and the key, and none of it depends on the order of the file.
 
-Rows can also be seen with larger places: every code of a column of places is told as the place that holds it. Which
-rows count, and which break a rule, is decided as for the rows themselves; only afterwards places are coarsened.
+Rows can also be seen with larger places: every code of a column of places becomes the larger place around it. Which
+rows count, and which break a rule, is decided before that, as for the rows themselves.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class StepRows(DerivedRows):
         steps, self._hashes = _steps(*self._read(), self._panel, self.schema)
         return steps
 
-    def thinned(self, most: int, away: bool = False) -> Rows:
+    def with_fewer_steps(self, most: int, away: bool = False) -> Rows:
         """At most so many steps of each unit; how many these are together is private under every relation.
 
         With `away`: of the periods after a unit's first one up to its last one, whether it is there or not.
@@ -162,16 +162,16 @@ class CoarseRows(BatchRows):
         self.schema, self._memory, self._fixed = coarse_schema(rows.schema, level), CountMemory(), ()
         self._own = dict(zip(self.schema.names, rows.schema.names, strict=True))
 
-    def _passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
+    def _blocks(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """Yield the rows of a view that have the fixed codes, with larger places."""
         wanted = [self._own[name] for name in (*names, *(name for name, _ in self._fixed))]
-        for codes in self.rows._passing(wanted, view):
+        for codes in self.rows._blocks(wanted, view):
             coarse = Codes.of(self.schema, coarsen(codes.columns, self.rows.schema, self.level), len(codes))
             yield coarse.take(rows_in(coarse, "held", self._fixed)) if self._fixed else coarse
 
     def total(self) -> int:
         """The number of rows held, lawful or not."""
-        return sum(len(codes) for codes in self._passing([], "held")) if self._fixed else self.rows.total()
+        return sum(len(codes) for codes in self._blocks([], "held")) if self._fixed else self.rows.total()
 
     def within(self, attribute: str, code: int) -> Rows:
         """The block of rows with this code."""
@@ -193,14 +193,14 @@ class CoarseGrouping:
         """The schema with larger places."""
         return coarse_schema(self.grouping.schema, self.level)
 
-    def grouped(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
+    def count_groups(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one scan."""
         own, schema = self.grouping.schema, self.schema
         back = dict(zip(schema.names, own.names, strict=True))
         needed = [tuple(dict.fromkeys([*names, *(name for name, _ in fixed)])) for names in sets]
         behind = [tuple(back[n] for n in names) for names in needed]
         answers = []
-        for names, real, (keys, counts) in zip(sets, behind, self.grouping.grouped(behind, (), view), strict=True):
+        for names, real, (keys, counts) in zip(sets, behind, self.grouping.count_groups(behind, (), view), strict=True):
             codes = unfuse(keys, len(counts), real, own)
             coarse = Codes.of(schema, coarsen(codes.columns, own, self.level), len(counts))
             kept = rows_in(coarse, "held", fixed)

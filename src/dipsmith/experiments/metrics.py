@@ -25,7 +25,7 @@ def find_metrics(names: Sequence[str], extra: Mapping[str, Metric] | None = None
 
 def registered_metric(name: str) -> Metric | None:
     """A registered metric; None for an analysis, or a metric of a study's own."""
-    return metric(name) if name in registry.registered("metrics") else None
+    return metric(name) if name in registry.entry_points_of("metrics") else None
 
 
 def title_of(name: str, metrics: Mapping[str, Metric]) -> str:

@@ -334,7 +334,7 @@ def _lines(values: ArrayLike, what: str) -> Floats:
     return array[:, None] if array.ndim == 1 else array
 
 
-def recurring(release: Release) -> tuple[str, ...]:
+def recurrence_notes(release: Release) -> tuple[str, ...]:
     """What readers have to know where one unit has several rows: the release does not tell which."""
     unit = release.model.schema.unit if release.models else release.schema.unit
     if unit.column is None or (unit.max_rows == 1 and unit.per is None):
@@ -350,7 +350,7 @@ def recurring(release: Release) -> tuple[str, ...]:
     )
 
 
-def unweighted(release: Release | None, weights: str | None) -> tuple[str, ...]:
+def weighting_notes(release: Release | None, weights: str | None) -> tuple[str, ...]:
     """What readers have to know where a release has a survey weight and the rows were not weighted by it."""
     own = None if release is None else release.schema.weight
     if own is None or weights is not None:

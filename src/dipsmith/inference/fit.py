@@ -30,8 +30,8 @@ from dipsmith.inference.combine import (
     as_text,
     check_level,
     choose_rule,
-    recurring,
-    unweighted,
+    recurrence_notes,
+    weighting_notes,
 )
 from dipsmith.inference.direct import direct_estimate
 from dipsmith.inference.noise_aware import REPLICATES, Flags, Progress, Replication, combine_by, without_intervals
@@ -237,7 +237,7 @@ def fit(
     answer = AnswerRoute()
     if release is not None and chosen != "sampling" and weights is not None and not allow_unsupported:
         combined, estimates = weighted_estimate(release, analysis, formula, reference, parts or analysis)
-        combined = replace(combined, level=level, notes=(*combined.notes, *recurring(release)))
+        combined = replace(combined, level=level, notes=(*combined.notes, *recurrence_notes(release)))
         return Fit(analysis, combined, (estimates,), direct=True, by=by)
     if release is not None and chosen != "sampling":
         direct = rule == "auto" and _is_plain(analysis)
@@ -249,8 +249,8 @@ def fit(
             raise NotCarried(answer.gap.sentence)
         if answer.results:
             combined, estimates = direct_estimate(release, answer, formula, reference)
-            notes = () if any("independent" in note for note in combined.notes) else recurring(release)
-            notes += unweighted(release, weights)
+            notes = () if any("independent" in note for note in combined.notes) else recurrence_notes(release)
+            notes += weighting_notes(release, weights)
             combined = replace(combined, level=level, notes=(*combined.notes, *notes))
             return Fit(analysis, combined, (estimates,), direct=True, by=by)
     each = tuple((parts or analysis)(table) for table in tables)
@@ -273,8 +273,8 @@ def fit(
         wider = (combined.std_error + answer.doubt) ** 2
         combined = replace(combined, variance=wider, notes=(*combined.notes, *answer.notes))
     if release is not None and cluster is None:
-        combined = replace(combined, notes=(*combined.notes, *recurring(release)))
-    combined = replace(combined, notes=(*combined.notes, *unweighted(release, weights)))
+        combined = replace(combined, notes=(*combined.notes, *recurrence_notes(release)))
+    combined = replace(combined, notes=(*combined.notes, *weighting_notes(release, weights)))
     return Fit(analysis, combined, each, by=by)
 
 

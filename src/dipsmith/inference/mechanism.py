@@ -113,7 +113,7 @@ class Mechanism:
             cells = WeightTotals(self.schema, measured.attributes)
             codes, _ = Encoder(self.released, measured.attributes).encode(table)
             question = WeightQuestion(cells)
-            law, _ = question.priced(str(self.schema.priced_as), self.schema.unit.max_rows, measured.budget, "")
+            law, _ = question.price(str(self.schema.priced_as), self.schema.unit.max_rows, measured.budget, "")
             exact = cells.add_up(cells.index(codes), table.column(cells.weight).to_numpy().astype(np.float64))
             assert stream is not None
             found.append(noisy_totals(cells, exact + law.sample(stream, cells.size), law.variance))

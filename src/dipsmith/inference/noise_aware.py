@@ -42,7 +42,7 @@ import numpy as np
 from dipsmith.analyses.bin_doubt import numbers_among
 from dipsmith.arrays import Bools, Floats
 from dipsmith.errors import NotCarried, UncheckedSupport, UsageError
-from dipsmith.inference.combine import Combined, Rule, average, check_level, combine, recurring
+from dipsmith.inference.combine import Combined, Rule, average, check_level, combine, recurrence_notes
 from dipsmith.inference.mechanism import Mechanism
 from dipsmith.methods.method import Method
 from dipsmith.privacy.randomness import Generator, generator
@@ -145,7 +145,7 @@ def noise_aware(
     how = Replication(replicates, correct, method, seed, progress)
     found = combine_by("noise-aware", release, estimate, each, how, level=level)
     unchecked = () if columns is not None else (f"{UNCHECKED[:1].upper()}{UNCHECKED[1:]}.",)
-    return replace(found, notes=(*found.notes, *recurring(release), *unchecked, *_in_bins(release, columns)))
+    return replace(found, notes=(*found.notes, *recurrence_notes(release), *unchecked, *_in_bins(release, columns)))
 
 
 def _in_bins(release: Release, columns: Sequence[str] | None) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import NotCarried, UsageError
-from dipsmith.inference.combine import Combined, check_level, recurring
+from dipsmith.inference.combine import Combined, check_level, recurrence_notes
 from dipsmith.inference.noise_aware import FARTHER
 from dipsmith.schema import Marginal, Schema, WeightTotals
 from dipsmith.synthesis.release import Release
@@ -94,7 +94,7 @@ def weighted_totals(
         sets=len(found.tables),
         rule=f"Noisy totals of {weight} as they were drawn, for {whom}",
         level=level,
-        notes=recurring(found) if sampling and not at else (),
+        notes=recurrence_notes(found) if sampling and not at else (),
     )
 
 

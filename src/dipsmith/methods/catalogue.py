@@ -9,7 +9,7 @@ from typing import Any, cast
 from dipsmith.errors import RegistryError, UnsupportedError, UsageError
 from dipsmith.methods.method import Method, Model, require_relation
 from dipsmith.methods.public_table import PublicTable
-from dipsmith.registry import is_plain_name, load, package_of, registered
+from dipsmith.registry import entry_points_of, is_plain_name, load, package_of
 from dipsmith.schema import Schema
 
 GROUP = "methods"
@@ -19,24 +19,24 @@ class Catalogue(Mapping[str, type[Method]]):
     """The installed methods by the name that the command line and the card use; each is imported when it is asked for."""
 
     def __getitem__(self, name: str) -> type[Method]:
-        if name not in registered(GROUP):
+        if name not in entry_points_of(GROUP):
             raise KeyError(name)
         found: type[Method] = load(GROUP, name)
         if getattr(found, "name", None) != name:
             raise RegistryError(
-                f"package {package_of(registered(GROUP)[name])} registers the method '{getattr(found, 'name', None)}' "
+                f"package {package_of(entry_points_of(GROUP)[name])} registers the method '{getattr(found, 'name', None)}' "
                 f"as '{name}'; both names must agree"
             )
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(registered(GROUP))
+        return iter(entry_points_of(GROUP))
 
     def __len__(self) -> int:
-        return len(registered(GROUP))
+        return len(entry_points_of(GROUP))
 
     def __contains__(self, name: object) -> bool:
-        return name in registered(GROUP)
+        return name in entry_points_of(GROUP)
 
 
 METHODS = Catalogue()
@@ -113,7 +113,7 @@ def models_of_method(name: str) -> tuple[type[Model], ...]:
 
 def package_of_kind(kind: str) -> str:
     """The package that registers a kind of model."""
-    for name, point in registered(GROUP).items():
+    for name, point in entry_points_of(GROUP).items():
         if any(getattr(model, "kind", None) == kind for model in models_of_method(name)):
             return package_of(point)
     raise RegistryError(f"no installed package registers models of kind '{kind}'")

@@ -263,7 +263,7 @@ def _plan_totals(schema: Schema, budget: Budget, tables: Sequence[WeightTotals])
     each, rest = split_budget(budget, tables)
     steps = []
     for table, cost in zip(tables, each, strict=True):
-        law, _ = WeightQuestion(table).priced(str(schema.priced_as), schema.unit.max_rows, cost, "")
+        law, _ = WeightQuestion(table).price(str(schema.priced_as), schema.unit.max_rows, cost, "")
         error = law.variance**0.5 * table.step
         note = f"noise on a weighted total: standard error {round(error):,}"
         steps.append(Planned("weighted totals", table.key, cost, table.size, error, note, group="weighted totals"))

@@ -132,7 +132,7 @@ class Account:
             return None
         return of_units(self.currency, self.remaining_units)
 
-    def granted(self, grant: Grant) -> Account:
+    def after_grant(self, grant: Grant) -> Account:
         """The account after a grant; refuses another currency, and columns that contradict what is fixed."""
         if self.currency not in (None, grant.budget.currency):
             got = f"{'ρ' if self.currency == 'rho' else 'ε'}, got {grant.budget}"
@@ -190,7 +190,7 @@ class Account:
         self.require_agreement(protects)
         return convert(budget, self.currency, pricing)
 
-    def charged(self, run: PaidRun) -> Account:
+    def after_charge(self, run: PaidRun) -> Account:
         """The account after a reservation; refuses what its terms or its balance do not allow."""
         if run.charge != self.charge_for(run.budget, run.protects, run.pricing):
             raise BudgetError("the charge is not the budget's price")
@@ -204,7 +204,7 @@ class Account:
             charged_runs=self.charged_runs + 1,
         )
 
-    def refunded(self, run: PaidRun) -> Account:
+    def after_refund(self, run: PaidRun) -> Account:
         """The account after a run was cancelled; the first spend that stands fixes what is protected."""
         left = self.charged_runs - 1
         return replace(

@@ -74,7 +74,7 @@ class Books:
     def require_grantable(self, content: Mapping[str, Any]) -> None:
         """Refuse a grant that its account does not allow."""
         account = self.accounts.get(content["name"], Account(content["name"]))
-        account.granted(grant_from(content, time=""))
+        account.after_grant(grant_from(content, time=""))
 
     def require_signed(self, signed: Signed) -> None:
         """Refuse a statement that is for another ledger, was taken before, or is not signed by the key in office."""
@@ -114,7 +114,7 @@ def _enter(books: Books, row: Row, content: dict[str, Any]) -> Books:
     if row.kind == "granted":
         books = _check_signature(books, "granted", content)
         account = accounts.get(content["name"], Account(content["name"]))
-        accounts[account.name] = account.granted(grant_from(content, row.time))
+        accounts[account.name] = account.after_grant(grant_from(content, row.time))
     elif row.kind == "withdrawn":
         accounts[content["name"]] = accounts[content["name"]].withdrawn()
     elif row.kind == "signatory":
@@ -129,7 +129,7 @@ def _enter(books: Books, row: Row, content: dict[str, Any]) -> Books:
         run = PaidRun.from_row(row, content)
         if run.id in runs and runs[run.id].state != "cancelled":
             raise ValueError(f"request '{run.id}' was reserved before")
-        accounts[run.name] = accounts[run.name].charged(run)
+        accounts[run.name] = accounts[run.name].after_charge(run)
         runs[run.id] = run
     else:
         run = runs[content["request"]]
@@ -137,7 +137,7 @@ def _enter(books: Books, row: Row, content: dict[str, Any]) -> Books:
         if run.state not in before:
             raise ValueError(f"request '{run.id}' was {run.state}")
         if row.kind == "cancelled":
-            accounts[run.name] = accounts[run.name].refunded(run)
+            accounts[run.name] = accounts[run.name].after_refund(run)
         if row.kind == "finished":
             run = replace(run, digests=(*run.digests, content["digest"]), path=run.path or content["path"])
         runs[run.id] = replace(run, state=after)

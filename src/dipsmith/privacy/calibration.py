@@ -43,7 +43,7 @@ def scale_of(law: NoiseLaw) -> float:
     return float(law.scale) if isinstance(law, DiscreteLaplace) else float(law.sigma2) ** 0.5
 
 
-def priced_counts(cells: Cells, sensitivity: Fraction, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
+def price_counts(cells: Cells, sensitivity: Fraction, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
     """The noise that counts of this sensitivity are given for a price, and the event of it."""
     law = noise_of(sensitivity, budget)
     return law, noise_event(law, cells, sensitivity, budget, block)
@@ -64,16 +64,16 @@ def noise_event(noise: NoiseLaw, cells: Cells, sensitivity: Fraction, budget: Bu
     )
 
 
-def priced_table(
+def price_table(
     relation: str, max_rows: int, cells: Cells, budget: Budget, single: bool, block: str
 ) -> tuple[NoiseLaw, Measured]:
     """The noise that a table is given for its price, and the event of it."""
     heaviest = cells.heaviest if isinstance(cells, WeightedSums | WeightTotals) else 1
     sensitivity = sensitivity_for(relation, max_rows, budget, single=single, heaviest=heaviest)
-    return priced_counts(cells, sensitivity, budget, block)
+    return price_counts(cells, sensitivity, budget, block)
 
 
-def priced_choice(candidates: int, score: str, law: str, sensitivity: Fraction, budget: Budget, block: str) -> Chosen:
+def price_choice(candidates: int, score: str, law: str, sensitivity: Fraction, budget: Budget, block: str) -> Chosen:
     """The event of a choice by the law of its currency."""
     name = law if isinstance(budget, PureDP) else "exponential mechanism"
     return Chosen(

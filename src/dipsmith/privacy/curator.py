@@ -25,7 +25,7 @@ from dipsmith.errors import UsageError
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.accountant import Accountant, Purse, block_shares
 from dipsmith.privacy.budget import Budget, PureDP
-from dipsmith.privacy.calibration import choice_epsilon, priced_choice, priced_table
+from dipsmith.privacy.calibration import choice_epsilon, price_choice, price_table
 from dipsmith.privacy.discovery import Discovery, FrequentValues
 from dipsmith.privacy.events import Journal, Partitioned, Rehearsal, Repeated, Supplied, block_of, path_inside
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
@@ -125,19 +125,19 @@ class Curator:
         fixed = self.relation == self.schema.neighbours == "replace" and self.max_rows == 1
         with self._witness.answering(self, "rows"):
             number = self._rows.total() if fixed or self.relation == "label" else self._given_rows
-            return self._witness.shown(self, "rows", number)
+            return self._witness.on_public_answer(self, "rows", number)
 
     def public_counts(self, cells: Sequence[Cells]) -> list[Ints]:
         """Exact counts of cells over public columns, free under `label`."""
         require_public(self.schema, self.relation, [name for c in cells for name in c.attributes], "public_counts")
         with self._witness.answering(self, "public counts"):
-            return self._witness.shown(self, "public counts", self._rows.count_public(cells))
+            return self._witness.on_public_answer(self, "public counts", self._rows.count_public(cells))
 
     def public_rows(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
         """The distinct combinations of public columns and how often each occurs, free under `label`."""
         require_public(self.schema, self.relation, attributes, "public_rows")
         with self._witness.answering(self, "public rows"):
-            return self._witness.shown(self, "public rows", self._rows.distinct_public(attributes))
+            return self._witness.on_public_answer(self, "public rows", self._rows.distinct_public(attributes))
 
     def count_kinds(self, kinds: Ints, size: int) -> Ints:
         """How many rows that count are of each kind, a function of public columns; free under `label`."""
@@ -145,7 +145,7 @@ class Curator:
         with self._witness.answering(self, "public rows"):
             # Of a unit's rows of one kind, labels may decide which count, never how many.
             kinds = kinds[self._rows.public_places(kinds)]
-            return self._witness.shown(self, "public rows", np.bincount(kinds, minlength=size))
+            return self._witness.on_public_answer(self, "public rows", np.bincount(kinds, minlength=size))
 
     def public(self, what: str, cost: Budget | None = None) -> None:
         """Record that a public table is used; if it was made from the private rows, charge what it cost (a Gaussian ρ)."""
@@ -179,7 +179,7 @@ class Curator:
         with self._witness.answering(self, "measure"):
             counts = self._passes.count(cells)
             asked = zip(cells, counts, group_sizes(groups, counts, self._rows), laws, budgets, strict=True)
-            return [self._answered(noisy_table(*one, self._stream), one[1]) for one in asked]
+            return [self._remember(noisy_table(*one, self._stream), one[1]) for one in asked]
 
     def add_up(self, sums: Sequence[WeightedSums], budgets: Sequence[Budget]) -> list[Measurement]:
         """Add up public weights by public group and private label, in one pass, with exact noise on every sum.
@@ -196,7 +196,7 @@ class Curator:
             counts = self._passes.count([one.table for one in sums])
             exact = [one.fold(n, one.shape[1]) for one, n in zip(sums, counts, strict=True)]
             asked = zip(sums, exact, public_weights(sums, counts, self._rows), laws, budgets, strict=True)
-            return [self._answered(noisy_sums(*one, self._stream), one[1]) for one in asked]
+            return [self._remember(noisy_sums(*one, self._stream), one[1]) for one in asked]
 
     def total(self, budget: Budget) -> Measurement:
         """The noisy number of rows (add-remove, or units with several rows)."""
@@ -217,7 +217,7 @@ class Curator:
         sensitivity = score.sensitivity(self.relation, self.max_rows)
         law: Law = "permute-and-flip" if self.pure else "exponential"
         self._purse.take(budget)
-        self._journal.record(priced_choice(len(candidates), score.name, law, sensitivity, charged, self.block))
+        self._journal.record(price_choice(len(candidates), score.name, law, sensitivity, charged, self.block))
         with self._witness.answering(self, "choose", candidates, score, budget):
             scores, monotone = self._passes.scores(candidates, score), score.monotone(self.relation)
             winner = select(self._stream, scores, sensitivity, choice_epsilon(charged), monotone=monotone, law=law)
@@ -230,13 +230,13 @@ class Curator:
         -------
         The question states how far one unit moves its counts under the relation, and proves it (``docs/proofs/confirm.md``).
         """
-        law, event = question.priced(self.relation, self.max_rows, budget, self.block)
+        law, event = question.price(self.relation, self.max_rows, budget, self.block)
         self._purse.take(budget)
         self._journal.record(event)
         with self._witness.answering(self, "measure"):
             counts = question.count(self._rows, self._stream)
             noisy = counts + law.sample(self._stream, len(counts))
-            return self._answered(Measurement(question.cells, noisy, law.variance, budget, law.name), counts)
+            return self._remember(Measurement(question.cells, noisy, law.variance, budget, law.name), counts)
 
     def discover(self, question: FrequentValues, budget: Budget) -> Discovery:
         """Find the values of columns that occur often, and how often: noisy counts that reach a threshold.
@@ -245,11 +245,11 @@ class Curator:
         -------
         The budget holds except with probability δ, which sets the question's threshold (``docs/proofs/learn.md``).
         """
-        law, event = question.priced(self.relation, self.max_rows, budget, self.block)
+        law, event = question.price(self.relation, self.max_rows, budget, self.block)
         self._purse.take(budget)
         self._journal.record(event)
         with self._witness.answering(self, "discover"):
-            return self._witness.found(question.find(self._rows, law, event.threshold, self._stream))
+            return self._witness.on_values(question.find(self._rows, law, event.threshold, self._stream))
 
     def prefetch(self, tables: Iterable[Marginal]) -> None:
         """Count these in the next pass, so that later choices need none; reads, answers and charges nothing."""
@@ -306,7 +306,7 @@ class Curator:
         require_public(self.schema, self.relation, (), "with_public_columns")
         schema = replace(self.schema, attributes=(*self.schema.attributes, *(a.with_role("public") for a in added)))
         with self._witness.answering(self, "public rows"):
-            wider = self._rows.widened(schema, columns)
+            wider = self._rows.with_public_columns(schema, columns)
         return self._paid_child(wider, budget, path_inside(self.block, name))
 
     def with_panel_steps(self, budget: Budget) -> Curator:
@@ -316,15 +316,15 @@ class Curator:
     def with_fewer_steps(self, budget: Budget, most: int) -> Curator:
         """A child that sees at most `most` steps of each unit, and answers at that sensitivity (``docs/proofs/panel.md``)."""
         some = block_of(self.block, "steps of a unit", f"at most {most}")
-        return self._paid_child(self._rows.thinned(most), budget, some if most < self.max_rows else self.block)
+        return self._paid_child(self._rows.with_fewer_steps(most), budget, some if most < self.max_rows else self.block)
 
     def with_presence(self, budget: Budget, most: int) -> Curator:
         """A child that sees whether units are there, in at most `most` periods of each (``docs/proofs/panel.md``)."""
-        return self._paid_child(self._rows.thinned(most, away=True), budget, self.block)
+        return self._paid_child(self._rows.with_fewer_steps(most, away=True), budget, self.block)
 
     def with_larger_places(self, budget: Budget, level: int) -> Curator:
         """A child that sees larger places, a public function of each row's own: sensitivities are those of rows."""
-        return self._paid_child(self._rows.coarsened(level), budget, self.block)
+        return self._paid_child(self._rows.with_larger_places(level), budget, self.block)
 
     def partition(self, attribute: str, budget: Budget) -> list[Curator]:
         """One child per code of `attribute`, each seeing only that block; together they cost `budget`.
@@ -379,15 +379,15 @@ class Curator:
     def _charge(self, cells: Sequence[Cells], budgets: Sequence[Budget], singles: Sequence[bool]) -> list[NoiseLaw]:
         """Take what tables cost from the purse and record it durably, before anything is counted; gives their noise."""
         asked = zip(cells, budgets, singles, strict=True)
-        priced = [priced_table(self.relation, self.max_rows, *one, self.block) for one in asked]
+        priced = [price_table(self.relation, self.max_rows, *one, self.block) for one in asked]
         for budget in budgets:
             self._purse.take(budget)
         self._journal.record(*(event for _, event in priced))
         return [law for law, _ in priced]
 
-    def _answered(self, answer: Measurement, true: Ints, occupied: Ints | None = None) -> Measurement:
+    def _remember(self, answer: Measurement, true: Ints, occupied: Ints | None = None) -> Measurement:
         """Remember an answer, as an observer leaves it."""
-        answer = self._witness.counted(self, answer, true, occupied)
+        answer = self._witness.on_table(self, answer, true, occupied)
         self.answers.append(NoisyAnswer(answer, self.block))
         return answer
 
@@ -397,4 +397,4 @@ class Curator:
             occupied, counts = self._rows.count_sparse(cells)
             kept, values = noisy_blocks(noise, self._stream, occupied, counts, cells.size, keep_above)
             answer = Measurement(cells, values, noise.variance, budget, noise.name, kept=kept, threshold=keep_above)
-            return self._answered(answer, counts, occupied)
+            return self._remember(answer, counts, occupied)

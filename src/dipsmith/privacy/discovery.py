@@ -37,7 +37,7 @@ from dipsmith.counting.frequent import MOST, count_values
 from dipsmith.counting.values import plain_column
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import Budget, PureDP
-from dipsmith.privacy.calibration import noise_of, priced_counts, scale_of, sensitivity_for
+from dipsmith.privacy.calibration import noise_of, price_counts, scale_of, sensitivity_for
 from dipsmith.privacy.events import Discovered, Measured, tail_bound
 from dipsmith.privacy.noise import DiscreteLaplace, NoiseLaw
 from dipsmith.privacy.randomness import Stream
@@ -62,7 +62,7 @@ class FrequentValues:
         if not 0 < self.delta < 1:
             raise UsageError(f"δ must lie between 0 and 1, got {float(self.delta):g}")
 
-    def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Discovered]:
+    def price(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Discovered]:
         """The noise for a price, and the event with its threshold.
 
         Every column is a histogram, of which one unit moves at most k rows: Δ₁ and Δ₂² of one, times the columns.
@@ -153,12 +153,12 @@ class Survey:
         """What is counted."""
         return NamedCounts(self.schema, f"{self.what} of {len(self.tables)} columns", self._starts()[-1])
 
-    def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
+    def price(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
         """The noise on all histograms for a price."""
         if block:
             raise UnsupportedError("a survey is of all rows, not of a block of them")
         sensitivity = len(self.tables) * sensitivity_for(relation, max_rows, budget)
-        return priced_counts(self.cells, sensitivity, budget, block)
+        return price_counts(self.cells, sensitivity, budget, block)
 
     def count(self, rows: Rows, stream: Stream) -> Ints:
         """The exact numbers of all histograms, one after the other."""

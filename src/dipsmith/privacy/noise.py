@@ -75,7 +75,7 @@ class DiscreteLaplace:
         """
         tables = laplace_tables(self.scale)
         noise = _fill(n, lambda piece: fill_laplace(stream, tables, piece))
-        return noise if stream.observer is None else stream.observer.sampled(self, noise)
+        return noise if stream.observer is None else stream.observer.on_noise(self, noise)
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class DiscreteGaussian:
         """
         blocks = gaussian_blocks(self.sigma2)
         noise = _fill(n, lambda piece: fill_gaussian(stream, blocks, piece))
-        return noise if stream.observer is None else stream.observer.sampled(self, noise)
+        return noise if stream.observer is None else stream.observer.on_noise(self, noise)
 
 
 NoiseLaw = DiscreteLaplace | DiscreteGaussian

@@ -58,7 +58,7 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class TableFact:
     """A noisy table and the counts behind it.
 
     `true` are the exact counts: of every cell, or for tables too large to hold of the `occupied` ones.
@@ -82,7 +82,7 @@ class Counted:
 
 
 @dataclass(frozen=True, eq=False)
-class Picked:
+class ChoiceFact:
     """A choice: the exact scores, the law, and the index of the winner. Who asked is in the `Question`."""
 
     scores: Floats
@@ -94,7 +94,7 @@ class Picked:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class PublicAnswer:
     """An answer that cost nothing: "public counts", "public rows" or "rows"."""
 
     curator: Curator
@@ -109,35 +109,35 @@ class Observer(Protocol):
         """Something is being answered until the context ends; draws and reads at any other time are strays."""
         return nullcontext()
 
-    def counted(self, fact: Counted) -> Measurement:
+    def on_table(self, fact: TableFact) -> Measurement:
         """A table was measured."""
         return fact.answer
 
-    def found(self, values: Discovery) -> Discovery:
+    def on_values(self, values: Discovery) -> Discovery:
         """Values were discovered."""
         return values
 
-    def picked(self, fact: Picked) -> int:
+    def on_choice(self, fact: ChoiceFact) -> int:
         """A candidate was chosen."""
         return fact.winner
 
-    def shown(self, fact: Shown) -> None:
+    def on_public_answer(self, fact: PublicAnswer) -> None:
         """A free answer was given."""
         return
 
-    def sampled(self, law: NoiseLaw, noise: Ints) -> Ints:
+    def on_noise(self, law: NoiseLaw, noise: Ints) -> Ints:
         """Noise was drawn, before it is added to anything; copy it to keep it."""
         return noise
 
-    def random(self, what: str, drawn: Any) -> Any:
+    def on_randomness(self, what: str, drawn: Any) -> Any:
         """Randomness that reads no rows: "coins", "order", "key", "runs", and "run" (None) as each run starts."""
         return drawn
 
-    def drew(self, count: int) -> None:
+    def on_draw(self, count: int) -> None:
         """So many random bytes were taken from the stream."""
         return
 
-    def read(self, what: str) -> None:
+    def on_read(self, what: str) -> None:
         """Rows are read, or counts that were kept of them; `what` is the verb of `Rows`."""
         return
 
@@ -162,22 +162,22 @@ class Witness:
             return nullcontext()
         return self._observer.answering(Question(verb, curator, self._rows, list(candidates), score, budget))
 
-    def shown(self, curator: Curator, what: str, answer: T) -> T:
+    def on_public_answer(self, curator: Curator, what: str, answer: T) -> T:
         """A free answer."""
         if self._observer is not None:
-            self._observer.shown(Shown(curator, what, answer))
+            self._observer.on_public_answer(PublicAnswer(curator, what, answer))
         return answer
 
-    def found(self, values: Discovery) -> Discovery:
+    def on_values(self, values: Discovery) -> Discovery:
         """Discovered values, as the observer leaves them."""
-        return values if self._observer is None else self._observer.found(values)
+        return values if self._observer is None else self._observer.on_values(values)
 
-    def counted(self, curator: Curator, answer: Measurement, true: Ints, occupied: Ints | None = None) -> Measurement:
+    def on_table(self, curator: Curator, answer: Measurement, true: Ints, occupied: Ints | None = None) -> Measurement:
         """A noisy table, as the observer leaves it."""
         if self._observer is None:
             return answer
-        fact = Counted(curator, self._rows, answer.cells, answer.budget, true, occupied, answer)
-        return self._observer.counted(fact)
+        fact = TableFact(curator, self._rows, answer.cells, answer.budget, true, occupied, answer)
+        return self._observer.on_table(fact)
 
 
 def observed_rows(rows: Rows, observer: Observer | None) -> Rows:
@@ -201,14 +201,14 @@ class _ObservedRows:
         """Steps, entries or lines of households: reading them will be told."""
         return observed_rows(self.rows.steps(), self._observer)
 
-    def coarsened(self, level: int) -> Rows:
+    def with_larger_places(self, level: int) -> Rows:
         """The rows with larger places: reading them will be told."""
-        return observed_rows(self.rows.coarsened(level), self._observer)
+        return observed_rows(self.rows.with_larger_places(level), self._observer)
 
-    def thinned(self, most: int, away: bool = False) -> Rows:
+    def with_fewer_steps(self, most: int, away: bool = False) -> Rows:
         """Some steps of each unit: reading them will be told."""
-        return observed_rows(self.rows.thinned(most, away), self._observer)
+        return observed_rows(self.rows.with_fewer_steps(most, away), self._observer)
 
     def __getattr__(self, verb: str) -> Any:
-        self._observer.read(verb)
+        self._observer.on_read(verb)
         return getattr(self.rows, verb)

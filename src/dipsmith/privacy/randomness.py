@@ -179,11 +179,11 @@ class Stream:
 
     def observed(self, what: str, drawn: T) -> T:
         """Let an observer see, and replace, randomness that reads no rows."""
-        return drawn if self.observer is None else cast("T", self.observer.random(what, drawn))
+        return drawn if self.observer is None else cast("T", self.observer.on_randomness(what, drawn))
 
     def _bytes(self, n: int) -> NDArray[np.uint8]:
         if self.observer is not None:
-            self.observer.drew(n)
+            self.observer.on_draw(n)
         keystream = self._keystream
         if self.testing and keystream.foreign:
             raise UsageError(

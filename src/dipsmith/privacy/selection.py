@@ -30,7 +30,7 @@ import numpy as np
 from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
 from dipsmith.privacy.enclosure import flips
-from dipsmith.privacy.observer import Picked
+from dipsmith.privacy.observer import ChoiceFact
 from dipsmith.privacy.randomness import Stream
 
 Law = Literal["permute-and-flip", "exponential"]
@@ -76,7 +76,7 @@ def select(
     winner = (_permute_and_flip if law == "permute-and-flip" else _exponential)(stream, behind, rate)
     if stream.observer is None:
         return winner
-    return stream.observer.picked(Picked(scores, sensitivity, epsilon, monotone, law, winner))
+    return stream.observer.on_choice(ChoiceFact(scores, sensitivity, epsilon, monotone, law, winner))
 
 
 def _permute_and_flip(stream: Stream, behind: Ints, rate: Fraction) -> int:

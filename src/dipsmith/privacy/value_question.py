@@ -49,7 +49,7 @@ from dipsmith.counting.steps import StepRows
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import Budget, PureDP
-from dipsmith.privacy.calibration import priced_counts, priced_table, sensitivity_for
+from dipsmith.privacy.calibration import price_counts, price_table, sensitivity_for
 from dipsmith.privacy.events import Measured, labels_of_block
 from dipsmith.privacy.neighbours import check_relation
 from dipsmith.privacy.noise import NoiseLaw
@@ -66,7 +66,7 @@ class ValueQuestion(Protocol):
     def cells(self) -> Cells:
         """What is counted: its name, and how many numbers there are."""
 
-    def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
+    def price(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
         """The noise that the counts are given for a price, and the event of it; refuses what it has no proof for."""
 
     def count(self, rows: Rows, stream: Stream) -> Ints:
@@ -100,12 +100,12 @@ class WeightQuestion:
 
     cells: WeightTotals
 
-    def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
+    def price(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
         """The noise for a price, by the largest weight that the schema allows."""
         if relation == "label":
             raise UnsupportedError("weighted totals are of whole rows: under label a weight is public")
         k = max(max_rows, self.cells.schema.priced_rows)
-        return priced_table(relation, k, self.cells, budget, False, block)
+        return price_table(relation, k, self.cells, budget, False, block)
 
     def count(self, rows: Rows, stream: Stream) -> NDArray[np.int64]:
         """The exact totals, in whole steps."""
@@ -124,7 +124,7 @@ class GrowthQuestion:
 
     cells: GrowthSums
 
-    def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
+    def price(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
         """The noise for a price, by how much a unit can add."""
         if relation not in self.cells.reach:
             raise UnsupportedError(f"growth within units has no proof under {relation}; use add-remove or replace")
@@ -132,7 +132,7 @@ class GrowthQuestion:
             raise UnsupportedError("growth is asked of all steps of a panel, not of some of them")
         reach = self.cells.reach[relation]
         moved = sum(reach) * WHOLE if isinstance(budget, PureDP) else sum(r * r for r in reach) * WHOLE**2
-        return priced_counts(self.cells, Fraction(moved), budget, block)
+        return price_counts(self.cells, Fraction(moved), budget, block)
 
     def count(self, rows: Rows, stream: Stream) -> NDArray[np.int64]:
         """The exact sums, in whole steps."""
@@ -172,9 +172,9 @@ class Classification:
         """What is counted."""
         return NamedCounts(self.classifier.reading.schema, self.classifier.name, self.classifier.size)
 
-    def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
+    def price(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
         """The noise of a histogram for a price."""
-        return priced_counts(self.cells, sensitivity_for(relation, max_rows, budget), budget, block)
+        return price_counts(self.cells, sensitivity_for(relation, max_rows, budget), budget, block)
 
     def count(self, rows: Rows, stream: Stream) -> Ints:
         """The exact numbers."""
@@ -230,12 +230,12 @@ class Poll:
         name = f"poll of {self.parts} parts: {self.vote.name}"
         return NamedCounts(self.vote.reading.schema, name, self.vote.answers - 1)
 
-    def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
+    def price(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
         """The noise for a price; however many rows a unit has, they lie in one part."""
         if block:
             raise UnsupportedError("a poll is of all rows, not of a block of them")
         sensitivity = poll_sensitivity(relation, self.vote.answers, budget)
-        return priced_counts(self.cells, sensitivity, budget, block)
+        return price_counts(self.cells, sensitivity, budget, block)
 
     def count(self, rows: Rows, stream: Stream) -> Ints:
         """The exact numbers, of parts made by a key that is drawn for this poll and forgotten."""

@@ -25,7 +25,7 @@ from typing import Any, Protocol, cast
 import pyarrow as pa
 
 from dipsmith.errors import SourceError, UsageError
-from dipsmith.registry import load, registered
+from dipsmith.registry import entry_points_of, load
 
 Progress = Callable[[float], None]
 """Told the fraction read so far, 0 to 1."""
@@ -136,7 +136,7 @@ class Input:
     def unknown(self) -> UsageError:
         """That nobody recognises this; an address may hold a password, so it is not repeated."""
         if self.scheme is not None:
-            schemes = [f"{name}://" for name in registered("sources") if name not in _NO_SCHEMES]
+            schemes = [f"{name}://" for name in entry_points_of("sources") if name not in _NO_SCHEMES]
             return UsageError(
                 f"rows cannot be read from a {self.scheme}:// address; copy the file here, or give one of "
                 f"{', '.join(schemes)} or the address of a warehouse that ibis knows (pip install 'dipsmith[tables]')"
@@ -175,7 +175,7 @@ def source(
     given = Input(data, table, encoding, delimiter)
     if all(hasattr(type(data), verb) for verb in ("columns", "check", "batches", "describe")):
         return cast("Source", data)
-    names = registered("sources")
+    names = entry_points_of("sources")
     for name in [given.scheme] if given.scheme in names else names:
         found: Source | None = load("sources", name)(given)
         if found is not None:

@@ -67,7 +67,7 @@ class SparkTable:
         """All rows, only the named columns, one partition at a time: for tables that fit one machine's patience."""
         self.check(columns)
         with failures(self.called):
-            packed = self.mapped(columns, _pack, "rows binary")
+            packed = self.map_partitions(columns, _pack, "rows binary")
             for row in packed.toLocalIterator():
                 with pa.ipc.open_stream(row[0]) as reader:
                     for batch in reader:
@@ -85,13 +85,13 @@ class SparkTable:
         with failures(self.called):
             return int(self.frame.count())
 
-    def selected(self, columns: Sequence[str]) -> Any:
+    def select(self, columns: Sequence[str]) -> Any:
         """The frame of some columns."""
         return self.frame.select(*[self.frame[quote(name)] for name in columns])
 
-    def mapped(self, columns: Sequence[str], function: Function, made: str) -> Any:
+    def map_partitions(self, columns: Sequence[str], function: Function, made: str) -> Any:
         """What a function makes of some columns of each partition, on the workers; see `on_workers`."""
-        return on_workers(self.selected(columns), function, made)
+        return on_workers(self.select(columns), function, made)
 
     def describe(self) -> str:
         """What this is."""

@@ -89,7 +89,7 @@ class Cluster:
         self.require_room(labeller.schema, 1, None)
         self.on.check(predictors(labeller))
         with failures(self.on.describe()):
-            given = self.on.selected([n for n in self.on.columns if n not in labeller.targets])
+            given = self.on.select([n for n in self.on.columns if n not in labeller.targets])
             made = _fields(given) + [(name, _spark_type(labeller.schema[name])) for name in labeller.targets]
             label = LabelPartition(workers.broadcast(model, given), workers.drawing_secret(seed))
             _write(on_workers(given, label, _ddl(made)), out)
@@ -174,7 +174,7 @@ class ClusterSets(Sets):
     def _labelled(self, model: FittedModel, place: Path, seed: int | None, number: int) -> Any:
         labeller = model.labeller()
         names = [n for n in self.on.columns if n in self.columns and n not in labeller.targets]
-        rows = self.on.selected(names)
+        rows = self.on.select(names)
         if self.order is not None:
             key = place_key(self.order, number).to_bytes(33, "big")[-32:]
             placed = on_workers(rows, PlaceRows(model.schema, key), _ddl([*_fields(rows), (workers.ORDER, "bigint")]))

@@ -120,7 +120,7 @@ class FittedModel:
 
     def save(self, stem: Path) -> None:
         """Write STEM.json and STEM.npz."""
-        described, arrays = self.written()
+        described, arrays = self.to_files()
         place = Exit(stem.parent)
         place.text(stem.with_suffix(".json").name, described)
         place.data(stem.with_suffix(".npz").name, arrays)
@@ -132,20 +132,20 @@ class FittedModel:
             described = stem.with_suffix(".json").read_text("utf-8")
             return cls._read(described, stem.with_suffix(".npz").read_bytes())
 
-    def packed(self) -> bytes:
-        """The model as bytes, to be sent to workers: what `written` gives, one after the other."""
-        described, arrays = self.written()
+    def to_bytes(self) -> bytes:
+        """The model as bytes, to be sent to workers: what `to_files` gives, one after the other."""
+        described, arrays = self.to_files()
         head = described.encode()
         return len(head).to_bytes(8, "big") + head + arrays
 
     @classmethod
-    def unpacked(cls, packed: bytes) -> FittedModel:
+    def from_bytes(cls, packed: bytes) -> FittedModel:
         """The model back from its bytes; nothing in them is executed."""
         with _readable("packed model"):
             end = 8 + int.from_bytes(packed[:8], "big")
             return cls._read(packed[8:end].decode(), packed[end:])
 
-    def written(self) -> tuple[str, bytes]:
+    def to_files(self) -> tuple[str, bytes]:
         """What the files STEM.json and STEM.npz hold."""
         facts, arrays = self.inner.state()
         described = {

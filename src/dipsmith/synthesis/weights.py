@@ -39,7 +39,7 @@ def require_weighing(order: Order) -> None:
         )
     tables = weighted_tables(order.schema, order.analyses)
     for table, cost in zip(tables, split_budget(order.budget, tables)[0], strict=True):
-        WeightQuestion(table).priced(str(order.schema.priced_as), order.schema.unit.max_rows, cost, "")
+        WeightQuestion(table).price(str(order.schema.priced_as), order.schema.unit.max_rows, cost, "")
 
 
 def measure_totals(curator: Curator, order: Order, budget: Budget) -> Budget:

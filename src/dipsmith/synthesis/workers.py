@@ -145,13 +145,13 @@ def drawing_secret(seed: int | None) -> bytes:
 
 def broadcast(model: FittedModel, frame: Any) -> Any:
     """The model as bytes, broadcast where the session can: a Connect session sends it with the function."""
-    packed = model.packed()
+    packed = model.to_bytes()
     session = frame.sparkSession
     return session.sparkContext.broadcast(packed) if hasattr(session, "_jsparkSession") else packed
 
 
 def _unpack_model(sent: Any) -> FittedModel:
-    return FittedModel.unpacked(sent if isinstance(sent, bytes) else sent.value)
+    return FittedModel.from_bytes(sent if isinstance(sent, bytes) else sent.value)
 
 
 def _partition() -> int:

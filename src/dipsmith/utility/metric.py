@@ -155,7 +155,7 @@ def mean_over_sets(function: Callable[[Codes, Codes], float]) -> Callable[[SideB
 
 def metric(name: str) -> Metric:
     """The metric that is registered under a name."""
-    known = registry.registered("metrics")
+    known = registry.entry_points_of("metrics")
     if name not in known:
         close = get_close_matches(name, known, 1, 0.5)
         hint = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(known)}"
@@ -169,4 +169,4 @@ def metric(name: str) -> Metric:
 
 def all_metrics() -> list[Metric]:
     """Every registered metric, dipsmith's own first."""
-    return [metric(name) for name in registry.registered("metrics")]
+    return [metric(name) for name in registry.entry_points_of("metrics")]

@@ -568,8 +568,8 @@ MUTANTS = (
     one(
         "public rows are handed on in the order of the file",
         "counting/count.py",
-        '        return distinct(self._passing(attributes, "public"), self.schema, attributes)',
-        '        codes = Codes.concatenate([*self._passing(attributes, "public")])\n'
+        '        return distinct(self._blocks(attributes, "public"), self.schema, attributes)',
+        '        codes = Codes.concatenate([*self._blocks(attributes, "public")])\n'
         "        return codes, np.ones(len(codes), dtype=np.int64)",
         "tests/counting/test_counting_order.py::test_no_answer_depends_on_order_chunks_or_layout",
     ),
@@ -793,8 +793,8 @@ MUTANTS = (
     one(
         "poll: half of the noise",
         "privacy/value_question.py",
-        "        return priced_counts(self.cells, sensitivity,",
-        "        return priced_counts(self.cells, sensitivity / 2,",
+        "        return price_counts(self.cells, sensitivity,",
+        "        return price_counts(self.cells, sensitivity / 2,",
         f"{POLL}::test_the_noise_is_that_of_the_sensitivity_and_is_recorded_first",
     ),
     Mutant(

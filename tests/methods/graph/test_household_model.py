@@ -69,7 +69,7 @@ def test_with_hardly_any_noise_members_go_together_as_measured(exact):
 
     people = Encoder(small().members.schema).encode(persons)[0]
     owners = persons["hid"].to_numpy() - 100_001
-    true = arrange(next(rows._passing(["tenure"], "lawful")), people, owners, small())
+    true = arrange(next(rows._blocks(["tenure"], "lawful")), people, owners, small())
     drawn = exact.sample(6_000, seed=1)
     made = arrange(drawn, drawn.members, drawn.members.units - 1, small())
     assert len(made.members) == len(drawn.members)

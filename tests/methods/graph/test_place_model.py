@@ -298,7 +298,7 @@ class Inside(Observer):
     def __init__(self):
         self.seen = []
 
-    def counted(self, fact):
+    def on_table(self, fact):
         answer = fact.answer
         self.seen.append((fact.true.astype(float), answer.values.astype(float), answer.variance))
         return answer

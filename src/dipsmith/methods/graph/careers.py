@@ -275,7 +275,7 @@ def plan_growth(schema: Schema, budgets: Sequence[Budget]) -> list[Planned]:
     for name, budget in zip(growing_columns(schema), budgets, strict=True):
         asked = GrowthSums(schema, name), GrowthSpread(schema, name)
         for sums, cost, note in zip(asked, _split_growth(budget), notes, strict=True):
-            law, _ = GrowthQuestion(sums).priced(str(schema.neighbours), schema.unit.max_rows, cost, "")
+            law, _ = GrowthQuestion(sums).price(str(schema.neighbours), schema.unit.max_rows, cost, "")
             lines.append(Planned("growth", sums.key, cost, sums.size, sums.steps[-1] * law.variance**0.5, note))
     return lines
 
