@@ -109,5 +109,5 @@ def _prepared(analyses: tuple[str, ...], targets: tuple[str, ...], budget: Budge
     world = worst_worlds("label", targets)[0]
     table: pa.Table = decode(world, generator(0)).select(list(world.schema.public))
     reading = PublicReading.of([PlannedAnalysis.of(a) for a in analyses], world.schema, source(table))
-    agenda = Agenda.counted(world.schema, reading.designs, reading.often)
+    agenda = Agenda.of_designs(world.schema, reading.designs, reading.often)
     return Prepared(agenda, reading, reading.often, agenda.share(budget))

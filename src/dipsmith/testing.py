@@ -77,7 +77,7 @@ _KINDS: dict[Kind, Callable[[Schema], Schema]] = {
 
 
 def example_rows(schema: Schema, n: int = 600, seed: int = 0) -> Codes:
-    """Simulated rows that break no rule, in which sex depends on grade; of a panel about three are a person's."""
+    """Simulated rows that break no rule, in which sex depends on grade; in a panel each person has about three."""
     random = np.random.default_rng(seed)
     columns = {a.name: random.integers(0, a.size, n) for a in schema}
     columns["sex"] = (random.random(n) < 0.3 + 0.1 * columns["grade"]).astype(int)
@@ -117,7 +117,7 @@ def checks(method: Method, kind: Kind = "rows") -> Iterator[tuple[str, Callable[
 def check_is_a_frozen_method(method: Method, schema: Schema) -> None:
     """A frozen dataclass with a name, a sentence about itself, known relations and classes of models."""
     assert isinstance(method, Method), "it needs name, summary, relations, models, fit and plan"
-    assert is_dataclass(method), "it must be a dataclass: the card tells its fields"
+    assert is_dataclass(method), "it must be a dataclass: the card states its fields"
     assert method.name, "name is empty"
     assert method.summary.endswith("."), "summary must be a sentence"
     assert method.models, "models is empty: name the classes that fit may return"

@@ -7,18 +7,9 @@ import dipsmith
 from dipsmith.methods.catalogue import METHODS
 
 PACKAGE = Path(dipsmith.__file__).parent
-ABOVE = (
-    "planning",
-    "synthesis",
-    "inference",
-    "utility",
-    "tuning",
-    "experiments",
-    "audit",
-    "studio",
-    "cli",
-    "report",
-)
+BELOW = {"schema", "examples", "sources", "codec", "counting", "privacy", "estimation", "regression"}
+ROOMS = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+ABOVE = sorted(ROOMS - BELOW - {"methods"})
 FAMILIES = ("forest", "graph", "hierarchy", "loglinear")
 HOMONYMS = {
     # a random forest that tells synthetic rows from authentic ones
@@ -30,8 +21,16 @@ HOMONYMS = {
     ("planning", "steps"),
     ("cli", "steps"),
     ("studio", "steps"),
+    # by which steps a weight is rounded
+    ("analyses", "steps"),
 }
 CLASSES = {METHODS[name].__name__ for name in METHODS}
+
+
+def test_every_room_is_below_or_above():
+    """A room that is new counts as one above until somebody lists it below; report/ may know no method either."""
+    assert BELOW | {"methods"} < ROOMS
+    assert {"analyses", "planning", "synthesis", "confirm", "cli", "studio", "report"} <= set(ABOVE)
 
 
 def modules():

@@ -29,13 +29,13 @@ from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.codes import code_dtype
 
 MOST_PARTS = 60
-"""Values of `by` at most."""
+"""The most values of `by`."""
 
 SPARE = 10**6
 """Where noise could be drawn for so small a part of a budget, nobody need look closer: no table gets less."""
 
 LARGEST = 1e60
-"""Numbers at most, of public rows and of labels: squares of sums of their squares do not overflow."""
+"""The largest number in public rows and labels: squares of sums of their squares do not overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +99,10 @@ class Agenda:
     @classmethod
     def of(cls, analyses: Sequence[PlannedAnalysis], schema: Schema, table: pa.Table, often: Ints) -> Agenda:
         """Read every formula against the distinct public rows, of which each counts `often` times."""
-        return cls.counted(schema, read_designs(analyses, schema, table), often)
+        return cls.of_designs(schema, read_designs(analyses, schema, table), often)
 
     @classmethod
-    def counted(cls, schema: Schema, designs: Sequence[Sequence[PartDesign]], often: Ints) -> Agenda:
+    def of_designs(cls, schema: Schema, designs: Sequence[Sequence[PartDesign]], often: Ints) -> Agenda:
         """Of designs that were read before; parts in which no row counts are left out."""
         made = [[d.part(often) for d in parts if d.counts(often)] for parts in designs]
         return cls(schema, tuple(tuple(parts) for parts in made if parts))
@@ -201,7 +201,7 @@ def require_payable(
     try:
         noise_for("label", rows, budget.split([1, SPARE])[0], heaviest=2 * STEPS)
     except DipsmithError:
-        agenda = Agenda.counted(schema, designs, often)
+        agenda = Agenda.of_designs(schema, designs, often)
         try:
             share = 1.0 if all_of_it or not agenda.parts else agenda.share(budget)
             ours = budget if share == 1 else budget.split([share, 1 - share])[0]
@@ -243,10 +243,10 @@ def _designs(analysis: PlannedAnalysis, schema: Schema, table: pa.Table) -> list
     by = number_groups(table, analysis.by)
     values, first = np.unique(by, return_index=True)
     texts = text_of(table.column(analysis.by).take(pa.array(first))).to_pylist()
-    told = [(code, text) for code, text in zip(values, texts, strict=True) if text is not None]
-    if len(told) > MOST_PARTS:
+    parts = [(code, text) for code, text in zip(values, texts, strict=True) if text is not None]
+    if len(parts) > MOST_PARTS:
         raise UsageError(
-            f"analysis '{analysis}' has {len(told)} parts, at most {MOST_PARTS} are planned; use a coarser column"
+            f"analysis '{analysis}' has {len(parts)} parts, at most {MOST_PARTS} are planned; use a coarser column"
         )
-    told.sort(key=lambda pair: by_number(pair[1]))
-    return [PartDesign(analysis, design, by == code, f"{analysis.by} {text}") for code, text in told]
+    parts.sort(key=lambda pair: by_number(pair[1]))
+    return [PartDesign(analysis, design, by == code, f"{analysis.by} {text}") for code, text in parts]

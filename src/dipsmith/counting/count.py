@@ -86,7 +86,7 @@ class Rows(Protocol):
         """The same rows with the larger places of a level instead of their places."""
 
     def with_fewer_steps(self, most: int, away: bool = False) -> Rows:
-        """At most so many steps of each unit of a panel, drawn by the key; which they are depends on the unit's own alone.
+        """At most so many steps of each unit of a panel, drawn by the key; which ones depends on the unit's own rows alone.
 
         With `away`: of the periods after its first one up to its last one, whether it is there.
         """
@@ -97,7 +97,7 @@ class BatchRows:
 
     `key` is the secret by which rows beyond `max_rows` are chosen, drawn from the operating system when omitted. Codes
     are kept in memory up to `cache_bytes`, column by column; other columns are read again for each pass that needs
-    them. `progress` is told the fraction of a pass that is done.
+    them. `progress` is called with the fraction of a pass that is done.
 
     Privacy
     -------
@@ -186,8 +186,8 @@ class BatchRows:
         return CoarseRows(self, level)
 
     def with_fewer_steps(self, most: int, away: bool = False) -> Rows:
-        """Only steps are thinned: of rows `max_rows` count."""
-        raise UnsupportedError("only the steps of a panel are thinned; of rows max_rows count")
+        """Refused: only the steps of a panel can be thinned."""
+        raise UnsupportedError("only the steps of a panel can be thinned; rows are limited by max_rows")
 
     def with_public_columns(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns: codes of every row of the source, in its order."""

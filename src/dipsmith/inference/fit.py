@@ -164,7 +164,7 @@ def fit(
 ) -> Fit:
     """Fit a regression to a release: with honest intervals, or a sentence that says why this release cannot tell.
 
-    Taken is the first of these that there is: the result of a planned analysis; a direct estimate from noisy tables that
+    The first of these that exists is used: the result of a planned analysis; a direct estimate from noisy tables that
     hold every two terms together; the synthetic rows, where they carry response, terms and controls together, with
     intervals found by running the mechanism again. Anything else raises `NotCarried`.
 
@@ -195,7 +195,7 @@ def fit(
     replicates, correct, method, seed, progress
         For noise-aware intervals: how the mechanism is run again (`dipsmith.inference.noise_aware.Replication`).
     allow_unsupported
-        Print the estimates of the synthetic rows, without intervals, where the release does not carry what they ask.
+        Give the estimates of the synthetic rows, without intervals, where the release does not carry the formula.
 
     Examples
     --------
@@ -279,7 +279,7 @@ def fit(
 
 
 def _is_plain(analysis: Analysis) -> bool:
-    """Whether nothing is asked that direct estimates do not know."""
+    """Whether direct estimates can answer it: no robust errors, clusters, penalty or weights."""
     plain = not analysis.robust and analysis.cluster is None and analysis.penalty is None
     return plain and analysis.weights is None
 
@@ -309,13 +309,13 @@ def _tables(data: Any) -> tuple[Release | None, tuple[pa.Table, ...]]:
     batches = list(rows.batches(rows.columns))
     if not batches:
         raise UsageError(f"{rows.describe()}: there is no row to fit a regression to")
-    return None, (numbers_read(pa.Table.from_batches(batches)),)
+    return None, (parse_numbers(pa.Table.from_batches(batches)),)
 
 
-def numbers_read(table: pa.Table) -> pa.Table:
+def parse_numbers(table: pa.Table) -> pa.Table:
     """A table in which texts that are all numbers, as a CSV file has them, are numbers; codes such as 007 stay texts.
 
-    >>> numbers_read(pa.table({"age": ["31", "", "47.5"], "zip": ["01067", "04103", "1"]})).schema.types
+    >>> parse_numbers(pa.table({"age": ["31", "", "47.5"], "zip": ["01067", "04103", "1"]})).schema.types
     [DataType(double), DataType(string)]
     """
     columns = []

@@ -22,7 +22,7 @@ from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 
 MARKED_CELLS = 1 << 26
-"""Of larger tables the occupied cells are not looked up one by one."""
+"""The largest table whose occupied cells are looked up one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Planned:
         "column 'pay'"
         """
         if self.stage.endswith(f", {self.what}"):
-            return self.stage  # it has said so
+            return self.stage  # the stage names it already
         if self.stage == "column" and not self.attributes:
             return f"column '{self.what}'"  # one that is measured on the way and not released
         few, more = self.attributes[:3], len(self.attributes) - 3
@@ -196,7 +196,7 @@ class PlansAnalyses(Method, Protocol):
     def for_analyses(self, analyses: Sequence[PlannedAnalysis], schema: Schema) -> Self:
         """The same method with parameters that put the tables of these analyses before everything else.
 
-        Decided from formulas and schema alone; the parameters tell it all, so that it can be run again from them.
+        Depends on formulas and schema alone; its parameters are all that is needed to run it again.
         """
 
 
@@ -217,7 +217,7 @@ def require_relation(method: Method, relation: str) -> None:
     """Refuse a neighbouring relation for which the method has no proof, and say what to use instead."""
     if relation in method.relations:
         return
-    from dipsmith.methods.catalogue import METHODS  # which knows every method, and so imports this module
+    from dipsmith.methods.catalogue import METHODS  # imported late: it imports this module
 
     able = [name for name in METHODS if relation in getattr(METHODS[name], "relations", ())]
     raise UnsupportedError(
@@ -230,7 +230,7 @@ def require_members(method: Method, schema: Schema) -> None:
     """Refuse a method that knows no households, where the schema has members, and say which one to use."""
     if schema.members is None or getattr(method, "makes_members", False):
         return
-    from dipsmith.methods.catalogue import METHODS  # which knows every method, and so imports this module
+    from dipsmith.methods.catalogue import METHODS  # imported late: it imports this module
 
     able = " or ".join(name for name in METHODS if getattr(METHODS[name], "makes_members", False))
     raise UnsupportedError(f"{method.name} makes one table, and the schema has households with members; use {able}")

@@ -51,7 +51,7 @@ class Curator:
     `rows` are encoded, truncated per unit and lawful already. Noise comes from `stream` (a testing stream may bring an
     observer, `dipsmith.privacy.observer`); events are recorded in `journal` before an answer is given. `given_rows` is a row
     count that the steward states as public (needed under `add-remove` to avoid paying), `coin_seed` the public seed of the
-    structure's randomness, drawn when omitted; `progress` is told (stage, share done). `relation`, `block` and `moving` are
+    structure's randomness, drawn when omitted; `progress` is called with (stage, share done). `relation`, `block` and `moving` are
     for children: the relation within a block of rows, its path, and whether a unit may leave or enter it.
     """
 
@@ -79,7 +79,7 @@ class Curator:
         self._stream, self._journal = stream, journal
         self._given_rows, self._progress = given_rows, progress
         self._passes = Passes(self._rows)
-        self.answers: list[NoisyAnswer] = []  # all that this curator and its children gave: private no more
+        self.answers: list[NoisyAnswer] = []  # all that this curator and its children gave; no longer private
 
     @classmethod
     def rehearse(
@@ -272,9 +272,9 @@ class Curator:
         Each run is given a curator of its own that holds ε₀ = `law.each(budget)`, so that outcome and score together are ε₀-DP;
         the best outcome is (2 + η)·ε₀-DP (``docs/proofs/private-selection.md``). One event is recorded, before the first run.
 
-        `run` returns an outcome with its score, a function of the answers alone. For the record: among how many `candidates`
-        a run draws, and by which `score` runs are compared. When it ends is written down, which would tell how many runs there
-        were: it waits until the share `conceal` of all possible numbers of runs would have ended.
+        `run` returns an outcome with its score, a function of the answers alone. `candidates` (among how many a run draws) and
+        `score` (by which runs are compared) are for the record. The time at which it ends is recorded and would reveal the
+        number of runs: it waits until the share `conceal` of all possible numbers of runs would have ended.
         """
         each = law.each(budget if self.pure else self.budget)
         self._purse.take(budget)
@@ -293,7 +293,7 @@ class Curator:
 
         with self._witness.answering(self, "best of"):
             best, answers = law.best(self._stream, trial, conceal)
-        self.answers += answers  # of the run that won: the others are nobody's to see
+        self.answers += answers  # of the run that won; those of the other runs are dropped
         self.report("selecting", 1.0)
         return best
 
@@ -377,7 +377,7 @@ class Curator:
         return child
 
     def _charge(self, cells: Sequence[Cells], budgets: Sequence[Budget], singles: Sequence[bool]) -> list[NoiseLaw]:
-        """Take what tables cost from the purse and record it durably, before anything is counted; gives their noise."""
+        """Take what tables cost from the purse and record it durably, before anything is counted; return their noise."""
         asked = zip(cells, budgets, singles, strict=True)
         priced = [price_table(self.relation, self.max_rows, *one, self.block) for one in asked]
         for budget in budgets:
@@ -386,7 +386,7 @@ class Curator:
         return [law for law, _ in priced]
 
     def _remember(self, answer: Measurement, true: Ints, occupied: Ints | None = None) -> Measurement:
-        """Remember an answer, as an observer leaves it."""
+        """Remember an answer, as the observer returns it."""
         answer = self._witness.on_table(self, answer, true, occupied)
         self.answers.append(NoisyAnswer(answer, self.block))
         return answer

@@ -9,8 +9,8 @@ Privacy
 An observer sees exact counts. It lives on a *testing* stream (`Stream.for_testing`) and nowhere else: no curator, method
 or release takes one by itself, and a stream that draws real noise has none and cannot be given one. A testing stream's noise
 is known to whoever has its seed, which voids every guarantee anyway, and `synthesize` accepts one only with
-``testing=True``, which the card says (NOT PRIVATE). Where there is no observer nothing is told: each place that would
-tell one asks `Stream.observer` first. ``tests/privacy/test_observer.py`` holds all of this.
+``testing=True``, which the card says (NOT PRIVATE). Where there is no observer nothing is reported: each place that would
+report asks `Stream.observer` first. ``tests/privacy/test_observer.py`` holds all of this.
 """
 
 from __future__ import annotations
@@ -169,11 +169,11 @@ class Witness:
         return answer
 
     def on_values(self, values: Discovery) -> Discovery:
-        """Discovered values, as the observer leaves them."""
+        """Discovered values, as the observer returns them."""
         return values if self._observer is None else self._observer.on_values(values)
 
     def on_table(self, curator: Curator, answer: Measurement, true: Ints, occupied: Ints | None = None) -> Measurement:
-        """A noisy table, as the observer leaves it."""
+        """A noisy table, as the observer returns it."""
         if self._observer is None:
             return answer
         fact = TableFact(curator, self._rows, answer.cells, answer.budget, true, occupied, answer)
@@ -198,15 +198,15 @@ class _ObservedRows:
         return observed_rows(self.rows.within(attribute, code), self._observer)
 
     def steps(self) -> Rows:
-        """Steps, entries or lines of households: reading them will be told."""
+        """Steps, entries or lines of households; the observer hears when they are read."""
         return observed_rows(self.rows.steps(), self._observer)
 
     def with_larger_places(self, level: int) -> Rows:
-        """The rows with larger places: reading them will be told."""
+        """The rows with larger places; the observer hears when they are read."""
         return observed_rows(self.rows.with_larger_places(level), self._observer)
 
     def with_fewer_steps(self, most: int, away: bool = False) -> Rows:
-        """Some steps of each unit: reading them will be told."""
+        """Some steps of each unit; the observer hears when they are read."""
         return observed_rows(self.rows.with_fewer_steps(most, away), self._observer)
 
     def __getattr__(self, verb: str) -> Any:

@@ -77,7 +77,7 @@ class LabelTables:
         first, place = rows.distinct()
         kinds, often = rows.only(first), np.bincount(place, minlength=len(first)).astype(np.int64)
         public = kinds.short_table(names)
-        names = told_columns(schema, release.measurements, public.column_names)
+        names = measured_columns(schema, release.measurements, public.column_names)
         codes = kinds.codes(schema, names)
         reader = _Reader(schema, {n: codes[n] for n in codes.names}, often)
 
@@ -153,7 +153,7 @@ class LabelTables:
         return {}
 
 
-def told_columns(schema: Schema, measured: Sequence[MeasuredTable], public: Sequence[str]) -> list[str]:
+def measured_columns(schema: Schema, measured: Sequence[MeasuredTable], public: Sequence[str]) -> list[str]:
     """The public columns that measured tables are of."""
     named = {n for t in measured for n in (*t.attributes, *dict(t.within))}
     return [n for n in public if n in named and n in schema]

@@ -20,11 +20,11 @@ MOST_SETS = 10_000
 """More sets than any rule for combining them has a use for."""
 
 LEAST_UNITS = {"epsilon": 10**6, "rho": 10**4}
-"""Of less, some method could not give each of its questions a share, nor a noise within 2⁵⁰, and would end in the middle of
-a run that was paid for."""
+"""The smallest budget of a run. With less, some method could not give each of its questions a share, or noise within 2⁵⁰, and
+would fail in the middle of a run that was paid for."""
 
 PLAIN = (str, int, float, bool, list, tuple, dict)
-"""Types of parameters that a card can tell."""
+"""Types of parameters that a card can state."""
 
 Each = Literal["split", "draw"]
 
@@ -41,7 +41,7 @@ class Order:
     rows: int | None = None  # how many to make
     labels_another: bool = False  # whether another file's rows are labelled
     testing: bool = False  # whether the release will be stamped NOT PRIVATE
-    analyses: tuple[PlannedAnalysis, ...] = ()  # what researchers will ask, agreed upon before
+    analyses: tuple[PlannedAnalysis, ...] = ()  # planned: measured directly
     known_rows: int | None = None  # how many the table has, as the steward states; default: as the schema says
     another_grant: bool = False  # whether the steward confirmed that the rows were charged under another name
 
@@ -152,7 +152,7 @@ def _require_method(method: Method) -> None:
             json.dumps(_plain_parameters(method))
         except (TypeError, ValueError):
             raise UsageError(
-                f"{method.name}: a card cannot tell its parameters; use text, numbers, lists and mappings of these"
+                f"{method.name}: a card cannot state its parameters; use text, numbers, lists and mappings of these"
             ) from None
 
 

@@ -20,7 +20,6 @@ from dipsmith.analyses.direct import KnownSums
 from dipsmith.analyses.features import Target
 from dipsmith.analyses.measure import Agenda, Expectation, PartDesign, read_designs
 from dipsmith.analyses.noisy_sums import NoisySums
-from dipsmith.analyses.odds import estimate_planned
 from dipsmith.analyses.results import Result
 from dipsmith.analyses.table_forecast import expect_from_tables
 from dipsmith.errors import HopelessNoise, SourceError, UnsupportedError, UsageError
@@ -37,7 +36,7 @@ from dipsmith.sources.handed_over import HandedOver
 from dipsmith.synthesis.canonical import PublicRows
 from dipsmith.synthesis.careers import Careers, read_careers, row_law
 from dipsmith.synthesis.fitted import FittedModel, drawn_table
-from dipsmith.synthesis.label_tables import LabelTables, told_columns
+from dipsmith.synthesis.label_tables import LabelTables, measured_columns
 from dipsmith.synthesis.order import Order
 
 MOST_LISTED = 2000
@@ -129,7 +128,7 @@ class Prepared:
         """
         reading = reading.settled(curator.schema)
         often = curator.count_kinds(reading.place, reading.kinds.rows)
-        agenda = Agenda.counted(curator.schema, reading.designs, often)
+        agenda = Agenda.of_designs(curator.schema, reading.designs, often)
         share = agenda.share(curator.budget)
         for said in _hidden(agenda.expectations(curator.budget.split([share, 1 - share])[0])):
             warnings.warn(said, HopelessNoise, stacklevel=4)
@@ -172,7 +171,7 @@ class PlannedSums:
         agenda, reading = self.prepared.agenda, self.prepared.reading
         known: tuple[KnownSums, ...] = agenda.by_part(self.sums)
         if measured:
-            names = told_columns(agenda.schema, measured, reading.public.names)
+            names = measured_columns(agenda.schema, measured, reading.public.names)
             codes = reading.kinds.codes(agenda.schema, names)
             tables = LabelTables.read(agenda.schema, codes, self.prepared.often, measured, agenda.purchases)
             known = tuple(tables.pooled(p.layout) or own for p, own in zip(agenda.all_parts, known, strict=True))
@@ -274,7 +273,7 @@ class AnalysisPlan:
         found = source(data)
         found.check(schema.public)
         reading = PublicReading.of(analyses, schema, found)
-        agenda = Agenda.counted(schema, reading.designs, reading.often)
+        agenda = Agenda.of_designs(schema, reading.designs, reading.often)
         share = agenda.share(budget)
         expectations = agenda.expectations(budget.split([share, 1 - share])[0])
         wanted = any(a.width is not None for a in analyses)
@@ -360,25 +359,6 @@ def prepare_method(method: Method, analyses: Sequence[PlannedAnalysis], schema: 
         name, instead = getattr(method, "name", method), "use a method of measured tables, or leave the analyses out"
         raise UnsupportedError(f"{name} cannot be told which analyses are planned; {instead}")
     return method.for_analyses(analyses, schema)
-
-
-def whole_row_results(order: Order, curator: Curator) -> tuple[Result, ...]:
-    """Direct estimates of planned regressions from the tables that were measured for them; none where tables cannot tell.
-
-    Privacy
-    -------
-    Reads noisy tables, and the number of rows where it is public.
-    """
-    if not order.analyses or len(order.shares(order.budget)) > 1 or order.schema.unit.order is not None:
-        return ()
-    found: list[Result] = []
-    for analysis in order.analyses:
-        try:
-            tables = [answer.measurement for answer in curator.answers if not answer.block]
-            found += estimate_planned(analysis, order.schema, tables, rows=curator.rows)
-        except UsageError as error:
-            warnings.warn(f"{analysis}: no direct estimate, {error}", HopelessNoise, stacklevel=3)
-    return tuple(found)
 
 
 def calibration_notes(calibration: Calibration | None, order: Order, models: Sequence[FittedModel]) -> tuple[str, ...]:

@@ -1,28 +1,51 @@
-"""What a plain regression of the synthetic rows gives for planned analyses, beside what was estimated directly.
+"""Planned analyses of whole rows, estimated directly; and beside direct estimates, what a plain regression of the rows gives.
 
 Labels are adjusted to carry planned results, and do not always reach them. So the regression that a reader would run is run
-on the first set, and told where it says something else. Where all rows count and the response is public, the sums of the
+on the first set, and reported where it differs. Where all rows count and the response is public, the sums of the
 labels that were drawn say the same (`analyses.calibrate.plain_coefficients`), and no row is read again.
 
 Privacy
 -------
-Reads synthetic rows and noisy results: post-processing.
+Reads synthetic rows, noisy tables and noisy results: post-processing.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dipsmith.analyses.odds import estimate_planned
 from dipsmith.analyses.results import Result
-from dipsmith.errors import UsageError
+from dipsmith.errors import HopelessNoise, UsageError
+from dipsmith.privacy.curator import Curator
 from dipsmith.regression.analysis import Analysis
 from dipsmith.regression.model_frame import text_of
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.synthesis.order import Order
+
+
+def estimate_whole_rows(order: Order, curator: Curator) -> tuple[Result, ...]:
+    """Estimate planned regressions from the tables that were measured for them; none where tables cannot tell.
+
+    Privacy
+    -------
+    Reads noisy tables, and the number of rows where it is public.
+    """
+    if not order.analyses or len(order.shares(order.budget)) > 1 or order.schema.unit.order is not None:
+        return ()
+    found: list[Result] = []
+    for analysis in order.analyses:
+        try:
+            tables = [answer.measurement for answer in curator.answers if not answer.block]
+            found += estimate_planned(analysis, order.schema, tables, rows=curator.rows)
+        except UsageError as error:
+            warnings.warn(f"{analysis}: no direct estimate, {error}", HopelessNoise, stacklevel=3)
+    return tuple(found)
 
 
 def add_row_estimates(

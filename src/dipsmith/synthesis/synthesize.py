@@ -58,11 +58,10 @@ from dipsmith.synthesis.planned import (
     calibration_notes,
     prepare_method,
     require_designs,
-    whole_row_results,
 )
 from dipsmith.synthesis.public import PublicInput, require_apart, require_public, warn_of_unlisted_values
 from dipsmith.synthesis.release import Release
-from dipsmith.synthesis.row_estimates import add_row_estimates, row_notes
+from dipsmith.synthesis.row_estimates import add_row_estimates, estimate_whole_rows, row_notes
 from dipsmith.synthesis.sets import Place, Recipe, place_of
 from dipsmith.synthesis.trees import path_notes
 from dipsmith.synthesis.verify import released_before
@@ -114,10 +113,10 @@ def synthesize(
         Under `label`: another, public file to label instead. It must have every public column, and the unit's column where
         links are public. Its rows keep their order, unless they are the private table's own.
     members
-        Where rows are households: the table of their members, by which the schema's `members` are read.
+        Where rows are households: the table of their members.
     analyses
-        Planned analyses, beside those of the schema: formulas whose results are measured directly, stand on the card with
-        their intervals, and are carried by the synthetic rows.
+        Planned analyses, beside those of the schema: formulas whose results are measured directly. They stand on the card
+        with their intervals, and the synthetic rows carry them.
     request
         An id for this run: the same id never draws noise twice.
     another_grant
@@ -166,7 +165,7 @@ def synthesize(
             except AlreadyReleased as earlier:
                 return released_before(earlier)
             unsettled.enter_context(reservation)
-            # Looked up before a row is read: what others reserve meanwhile would tell how long reading takes.
+            # Looked up before a row is read: what others reserve meanwhile would reveal how long reading takes.
             account = book.show(schema.name)
             reservation.read()
         # The card states when the budget was reserved, not when the run ended: how long a run takes depends on the rows.
@@ -181,7 +180,7 @@ def synthesize(
         measured = measured_tables(curator.answers, schema)
         calibration = None if bought is None else bought.estimate(measured)
         contradictions = _find_contradictions(curator, order)
-        results = whole_row_results(order, curator) if calibration is None else calibration.results
+        results = estimate_whole_rows(order, curator) if calibration is None else calibration.results
         models = tuple(FittedModel(maker.name, model) for maker, model in made)
         # 4. Draw rows from the models; under `label`, label the public columns of the table (or of `onto`).
         recipe = Recipe(schema, models, inputs.private, sets, stream, seed, progress, calibration)

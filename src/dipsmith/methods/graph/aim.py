@@ -13,19 +13,19 @@ Where a column has places in larger places (``hierarchy: [state, county, tract]`
 level first (`places`), and tables are chosen for rows that are seen in their larger places.
 
 With ``degree="auto"`` the workload is all pairs, and some rounds are *wide*: they also offer triples and
-fours (`wide`), so that what pairs cannot show is found without being told.
+fours (`wide`), so that interactions that pairs cannot show are found unasked.
 
 What is different here, at the same ε: fewer and better measurements to begin with (three times as many
-rounds as columns instead of sixteen times); the noise that counts is what is left of it after negative counts
-are gone (`misfit.noise_left`), so that sparse tables are not shunned; columns get a budget of their own;
+rounds as columns instead of sixteen times); noise is reckoned as what remains of it once negative counts are
+removed (`misfit.noise_left`), so that sparse tables are not shunned; columns get a budget of their own;
 cells are shrunk as far as their noise demands, every fit starts where the last one ended (`entropy`); a table
 with many cells that noise reaches gets more budget than one with few (`misfit.relative_shares`).
 
 Privacy
 -------
 `stages.measure_columns`, then in each round one call of `Curator.choose` with `Misfit` and one of
-`Curator.measure`. How much a round may spend depends only on earlier answers, the round's own choice included; that the sum never exceeds
-the budget is the curator's business (fully adaptive composition under a budget that is fixed beforehand:
+`Curator.measure`. How much a round may spend depends only on earlier answers, its own choice included.
+The curator sees to it that the sum never exceeds the budget (fully adaptive composition under a budget that is fixed beforehand:
 Whitehouse, Ramdas, Rogers and Wu, ICML 2023, section 3). ``docs/proofs/aim.md``.
 """
 
@@ -43,7 +43,7 @@ from dipsmith.methods.graph import careers
 from dipsmith.methods.graph.candidates import fitting_candidates, score_candidates, workload_weights
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import CLOSE, ROUGH, Evidence, join_repeats, tolerance
-from dipsmith.methods.graph.households import HouseholdModel, compositions, line_pairs, told_by_others
+from dipsmith.methods.graph.households import HouseholdModel, compositions, covered_columns, line_pairs
 from dipsmith.methods.graph.junction import Array, Attributes
 from dipsmith.methods.graph.model import GraphModel, rule_links
 from dipsmith.methods.graph.moves import expected_moves
@@ -82,16 +82,16 @@ from dipsmith.schema.places import coarse_schema
 from dipsmith.schema.steps import entering, entry_schema
 
 STEPS = 40
-"""Of the fits between rounds, at most."""
+"""The most iterations of a fit between rounds."""
 
 COLUMN_SECONDS = 0.07
-"""For each column: CPU seconds of choosing and fitting in typical rounds."""
+"""CPU seconds per column that choosing and fitting take in typical rounds."""
 
 PREFETCHED = 1 << 22
-"""Cells of all candidates up to which they are counted together with the columns, in one pass."""
+"""Up to so many cells in all, candidates are counted together with the columns, in one pass."""
 
 ANNEALING = 4
-"""How many times more budget a round gets after one that told nothing new."""
+"""How many times more budget a round gets after one that learned nothing new."""
 
 REPAID_SIGNAL = 4_000.0
 """Rows × ε above which adaptive marginals repay their rounds.
@@ -168,13 +168,13 @@ class AIM:
             return self._fit_rows(curator)
         derived, of_steps = curator.with_panel_steps(curator.budget), self._of_steps(schema)
         if schema.members is not None:
-            return HouseholdModel(schema, of_steps._fit_rows(derived, told=told_by_others(schema, self.max_cells)))
+            return HouseholdModel(schema, of_steps._fit_rows(derived, covered=covered_columns(schema, self.max_cells)))
         for_entries, for_presence, for_steps, for_growth = careers.split_career(schema, curator.budget)
-        some, told = careers.most_steps(schema, curator.budget), careers.told_columns(schema, self.max_cells)
+        some, covered = careers.most_steps(schema, curator.budget), careers.covered_columns(schema, self.max_cells)
         entries = self._of_entries(schema)._fit_rows(derived.with_panel_steps(for_entries))
         presence = careers.measure_presence(derived, schema, for_presence, some)
         growth = careers.measure_growth(derived, schema, for_growth)
-        steps = of_steps._fit_rows(derived.with_fewer_steps(for_steps, some), told=told)
+        steps = of_steps._fit_rows(derived.with_fewer_steps(for_steps, some), covered=covered)
         return careers.CareerModel(schema, steps, entries, presence).growing(growth)
 
     def _of_entries(self, schema: Schema) -> Self:
@@ -224,10 +224,10 @@ class AIM:
         curator: Curator,
         known: Sequence[Evidence] = (),
         rows: float | None = None,
-        told: Collection[str] = (),
+        covered: Collection[str] = (),
         place: str = "",
     ) -> GraphModel:
-        """Fit a model; columns of which evidence is `known`, or that planned tables tell, are not measured by themselves."""
+        """Fit a model; columns with `known` evidence, or `covered` by planned tables, are not measured by themselves."""
         schema, asked = curator.schema, len(curator.answers)
         shares = split_prior(self.name, self.prior, schema, curator.budget)
         budget = shares.rest
@@ -238,7 +238,7 @@ class AIM:
         if for_rounds is not None and sum(map(schema.size, weights)) <= PREFETCHED:
             later = larger_sets(schema, LARGEST) if self._looks_wide else []
             curator.prefetch(Marginal.of(schema, c) for c in (*weights, *later))
-        columns = measure_columns(curator, for_columns, {*told, *(n for e in known for n in e.attributes)})
+        columns = measure_columns(curator, for_columns, {*covered, *(n for e in known for n in e.attributes)})
         evidence, total = [*columns.evidence, *known], columns.total if rows is None else rows
         start = start_from(curator, self.prior, evidence, total, list(weights), shares.choice, self.max_cells)
         evidence, prior = start.evidence, [*start.factors]
@@ -298,15 +298,15 @@ class AIM:
         if schema.places is not None:
             return self._plan_places(schema, budget, public)
         if schema.members is not None:
-            told = told_by_others(schema, self.max_cells)
-            return as_columns(schema, self._of_steps(schema)._plan_rows(line_schema(schema), budget, public, told))
+            covered = covered_columns(schema, self.max_cells)
+            return as_columns(schema, self._of_steps(schema)._plan_rows(line_schema(schema), budget, public, covered))
         if schema.unit.order is not None:
             for_entries, for_presence, for_steps, for_growth = careers.split_career(schema, budget)
             entries = self._of_entries(schema).plan(entry_schema(schema), for_entries, PublicFacts())
             there = careers.presence_table(schema, careers.most_steps(schema, budget))
             presence = plan_tables(there.schema, [there.attributes], for_presence)
-            some, told = careers.thinned_schema(schema, budget), careers.told_columns(schema, self.max_cells)
-            moves = self._of_steps(schema)._plan_rows(some, for_steps, public, told)
+            some, covered = careers.thinned_schema(schema, budget), careers.covered_columns(schema, self.max_cells)
+            moves = self._of_steps(schema)._plan_rows(some, for_steps, public, covered)
             return as_columns(schema, [*entries, *presence, *careers.plan_growth(schema, for_growth), *moves])
         return self._plan_rows(schema, budget, public)
 
@@ -338,8 +338,8 @@ class AIM:
         level = area_level(schema, float(public.rows or 0), self._round_noise(schema, for_areas))
         sets, coarse = wanted_sets(schema, as_groups(self.planned)), coarse_schema(schema, level)
         steps = plan_places(schema, sets, for_places, public.rows)
-        told = known_columns(coarse, sets, self.max_cells)
-        areas = self._of_areas(schema)._plan_rows(coarse, for_areas, public, told)
+        covered = known_columns(coarse, sets, self.max_cells)
+        areas = self._of_areas(schema)._plan_rows(coarse, for_areas, public, covered)
         return [*steps, *as_columns(schema, areas)]
 
     def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:

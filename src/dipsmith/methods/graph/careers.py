@@ -325,7 +325,7 @@ def transitions(schema: Schema) -> list[tuple[str, ...]]:
     return [(name, before(name)) for name in changing_columns(schema)]
 
 
-def told_columns(schema: Schema, max_cells: int) -> set[str]:
+def covered_columns(schema: Schema, max_cells: int) -> set[str]:
     """The columns of steps that need no table of their own: those before, where moves are part of the model."""
     return {was for _, was in carried_sets(step_schema(schema), transitions(schema), max_cells)}
 

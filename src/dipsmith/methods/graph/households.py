@@ -106,7 +106,7 @@ def compositions(schema: Schema) -> list[tuple[str, ...]]:
     return [*tables, *listed]
 
 
-def told_by_others(schema: Schema, max_cells: int) -> set[str]:
+def covered_columns(schema: Schema, max_cells: int) -> set[str]:
     """The columns of lines that need no table of their own: a member's, and of the one before, which compositions tell."""
     own = {copy(name) for copy in (of_member, of_earlier) for name in members_of(schema).schema.names}
     return own & {n for names in carried_sets(line_schema(schema), compositions(schema), max_cells) for n in names}
