@@ -9,7 +9,8 @@ import pytest
 
 import dipsmith as ds
 from dipsmith.analyses import direct
-from dipsmith.analyses.bin_doubt import BinnedNumber, ColumnDoubt, binned_numbers
+from dipsmith.analyses.bin_doubt import BinnedNumber, ColumnDoubt, binned_numbers, cut_bin
+from dipsmith.analyses.odds import estimate_planned
 from dipsmith.analyses.pairs import estimate_from_tables
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import NotCarried, UncheckedSupport, UsageError
@@ -261,3 +262,59 @@ def test_a_plan_names_the_columns_whose_bounds_are_open_once():
     (note,) = bin_warnings(schema({"minimum": 0, "maximum": 60, "open": "high"}, {**AGES, "open": "both"}))
     assert note.startswith("the bounds of y, x are open: regressions of their raw numbers are answered only where")
     assert not bin_warnings(schema(SINGLE, AGES))
+
+
+WIDE = {"minimum": 0, "maximum": 51, "bins": {"width": 4}}
+
+
+@pytest.mark.parametrize(
+    ("formula", "is_cut"),
+    [
+        ("I(y == 0) ~ g", True),
+        ("I(y == 2) ~ g", True),
+        ("I(y > 4) ~ g", True),
+        ("g ~ I(y <= 4)", True),
+        ("I(y % 2) ~ g", True),
+        ("I(y > x) ~ g", True),
+        ("g ~ I(4 * y < 18)", True),
+        ("I(y >= 4) ~ g", False),
+        ("I(y > 3) ~ g", False),
+        ("g ~ I(x == 2) + y", False),
+        ('I(g == "a") ~ I(y < 8)', False),
+    ],
+)
+def test_a_comparison_that_is_true_of_a_part_of_a_bin_is_found(formula, is_cut):
+    layout = schema(WIDE, AGES)
+    assert (cut_bin(RegressionFormula.parse(formula, layout.names), layout) is not None) is is_cut
+
+
+def test_a_comparison_is_held_to_the_edges_of_bins_of_numbers_with_fractions():
+    amount = {"name": "y", "type": "number", "minimum": 0, "maximum": 100, "bins": {"width": 10}, "precision": 0.01}
+    layout = Schema.from_dict({**schema(WIDE, AGES).to_dict(), "fields": [amount]})
+    said = {text: cut_bin(RegressionFormula.parse(text, ["y"]), layout) for text in ("I(y >= 20) ~ 1", "I(y > 20) ~ 1")}
+    assert [cut is None for cut in said.values()] == [True, False]
+
+
+@pytest.mark.parametrize("family", ["ols", "logistic"])
+def test_zeros_within_a_wider_bin_are_not_told(family):
+    # Half of the rows are 0: spread over 0 to 3, `I(y == 0)` was told as 0 or an eighth, with a narrow interval.
+    table = people()
+    y = np.where(np.arange(N) % 2, 0, np.minimum(table["y"].to_numpy(), 51))
+    table, layout = table.set_column(0, "y", pa.array(y)), schema(WIDE, AGES)
+    method = ds.Marginals(cliques=[["y", "g"]])
+    release = ds.synthesize(table, layout, method, budget=PureDP(5), testing=True, noise_seed=1)
+    with pytest.raises(NotCarried, match=r"y is known in bins, and y == 0 is true of a part of a bin; ask the steward"):
+        ds.fit(release, "I(y == 0) ~ g", family=family)
+    assert release.supports("I(y == 0) ~ g").level == "not carried"
+    found, true = (
+        ds.fit(release, "I(y >= 4) ~ g", family=family),
+        ds.fit(table, "I(y >= 4) ~ g", reference={"g": "b"}, family=family),
+    )
+    assert found["g[T.a]"].low < float(true["g[T.a]"]) < found["g[T.a]"].high
+
+
+def test_a_planned_comparison_within_a_bin_is_not_estimated():
+    layout, formula = schema(WIDE, AGES), "I(y == 0) ~ g"
+    tables = list(exact_tables(people(), layout, formula))
+    with pytest.raises(UsageError, match="y == 0 is true of a part of a bin"):
+        estimate_planned(PlannedAnalysis(formula, model="ols"), layout, tables, rows=N)

@@ -15,7 +15,8 @@ the same equations again, column by column of numbers:
 The root of the sum of their squares is the doubt of a coefficient: nothing makes them all point one way. What the width of a
 response's bins does is never more than the farthest that any values within them could move least squares. A doubt of more than one
 standard error of any slope refuses the whole answer, with the column to ask the steward about; a smaller one is added to both
-ends of the interval. Proof and limits: ``docs/proofs/inference.md``. Bins of one value have no doubt; columns used as
+ends of the interval. A comparison that is true of a part of a bin (`I(hours == 0)` where a bin holds 0 to 3) is refused
+before all this: nothing tells how many rows of the bin it is true of. Proof and limits: ``docs/proofs/inference.md``. Bins of one value have no doubt; columns used as
 categories, or released as they stand, none either.
 
 Privacy
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import sqrt
 
 import numpy as np
@@ -36,6 +38,7 @@ from dipsmith.arrays import Floats
 from dipsmith.codec.encode import coder, encode_array
 from dipsmith.estimation.answers import midpoints
 from dipsmith.privacy.randomness import generator
+from dipsmith.regression.arithmetic import evaluate
 from dipsmith.regression.estimates import Estimates, Estimator
 from dipsmith.regression.formula import RegressionFormula
 from dipsmith.regression.matrix import INTERCEPT
@@ -43,6 +46,7 @@ from dipsmith.regression.tables import columns_of
 from dipsmith.schema import Attribute, Bins, Schema
 from dipsmith.schema.bins import DAY
 from dipsmith.schema.domain import OpenEnds
+from dipsmith.schema.formula.tree import COMPARISONS, Number, Operation, nodes, spell
 
 PLACEMENTS = 12
 """Placements by chance: the standard deviation that they show is known to a fifth."""
@@ -52,6 +56,9 @@ BELIEVED = 1.0
 
 CROWDED = 0.01
 """Of more than this share of rows in an open end bin nothing is believed: how far each lies beyond may go with any column."""
+
+WITHIN = 33
+"""Places within a bin at which a comparison is tried, besides the numbers that it is written with."""
 
 AMOUNTS = ("integer", "number")
 
@@ -172,6 +179,38 @@ def numbers_among(names: Sequence[str], schema: Schema) -> tuple[BinnedNumber, .
     """The columns among some that are numbers known in bins."""
     unseen = [n for n in names if n not in (schema.public if schema.neighbours == "label" else ())]
     return tuple(found for n in unseen if (found := BinnedNumber.of(schema[n])) is not None)
+
+
+def cut_bin(formula: RegressionFormula, schema: Schema) -> Refusal | None:
+    """Why a formula is not answered that tells values of one bin apart; None where every comparison keeps bins whole."""
+    parts = [formula.response, *(factor for term in formula.terms for factor in term.factors)]
+    steps = [n for part in parts for n in nodes(part) if isinstance(n, Operation) and n.signs[0] in (*COMPARISONS, "%")]
+    for step in steps:
+        names = columns_of([step])
+        for number in numbers_among([n for n in names if n not in formula.factors], schema):
+            domain = schema[number.name].domain
+            assert isinstance(domain, Bins)
+            if len(names) > 1 or _tells_apart(step, number.name, domain):
+                return Refusal(
+                    f"{number.name} is known in bins, and {spell(step)} is true of a part of a bin",
+                    f"Ask the steward for bins of {number.name} that end there, or compare where bins begin "
+                    "(with >= or <; codebook.csv lists them)",
+                )
+    return None
+
+
+def _tells_apart(step: Operation, name: str, domain: Bins) -> bool:
+    """Whether an expression of one column has more than one value within some bin."""
+    unit = DAY if domain.scale == "datetime" else 1
+    written = [n.value * unit for n in nodes(step) if isinstance(n, Number)]
+    for low, after in pairwise(domain.cuts):
+        high = after - domain.whole if domain.whole else np.nextafter(after, low)
+        places = np.linspace(low, high, WITHIN)
+        places = np.unique([*(np.round(places) if domain.whole else places), *(w for w in written if low <= w <= high)])
+        found = evaluate(step, {name: places / unit}, len(places))
+        if (found != found[0]).any():
+            return True
+    return False
 
 
 def widening(

@@ -22,7 +22,7 @@ import numpy as np
 import scipy
 
 from dipsmith.analyses.agreed_tables import AgreedTables, Float, NoisyMarginal
-from dipsmith.analyses.bin_doubt import ColumnDoubt, Values, binned_numbers
+from dipsmith.analyses.bin_doubt import ColumnDoubt, Values, binned_numbers, cut_bin
 from dipsmith.analyses.cross_products import CrossProducts
 from dipsmith.analyses.direct import DECIDE, DRAWS, DirectEstimate, batches
 from dipsmith.analyses.pairs import estimate_from_tables
@@ -133,10 +133,12 @@ def estimate_planned(
     analysis: PlannedAnalysis, schema: Schema, tables: Iterable[Measurement | NoisyMarginal], *, rows: int | None
 ) -> tuple[Result, ...]:
     """A planned regression of whole rows, from the tables that were measured for it: odds, or least squares."""
+    formula = RegressionFormula.parse(analysis.formula, schema.names)
+    if (cut := cut_bin(formula, schema)) is not None:
+        raise UsageError(f"{cut.reason}; {cut.ask}")
     marginals = [m for t in tables if (m := NoisyMarginal.of(t)) is not None]
     if analysis.by is not None or not asks_for_odds(analysis, schema):
         return estimate_from_tables(analysis, schema, marginals, rows=rows)
-    formula = RegressionFormula.parse(analysis.formula, schema.names)
     found = odds_from_tables(formula, schema, marginals, rows=rows)
     return () if found is None else (replace(found, formula=analysis.text),)
 

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from dipsmith.analyses.agreed_tables import NoisyMarginal
-from dipsmith.analyses.bin_doubt import binned_numbers, doubts_of_rows, widening
+from dipsmith.analyses.bin_doubt import binned_numbers, cut_bin, doubts_of_rows, widening
 from dipsmith.analyses.direct import DECIDE, DRAWS, estimate_from, is_logistic
 from dipsmith.analyses.measure import Agenda
 from dipsmith.analyses.odds import odds_from_tables
@@ -118,6 +118,8 @@ class AnswerRoute:
                     "is measured: ds.growth(…)",
                 )
             )
+        if (cut := cut_bin(analysis.formula, release.schema)) is not None:
+            return cls(gap=Gap(asked, cut.reason, cut.ask))
         found: Sequence[Result] = ()
         planned = False
         if direct and analysis.family in MODELS:
