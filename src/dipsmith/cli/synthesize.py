@@ -118,6 +118,9 @@ def synthesize(
     where, verb = release.folder, "Released before, nothing was drawn or charged: it is in"
     if where is None:
         where, verb = release.save(out, format=format, escape=escape), "Written to"  # type: ignore[arg-type]
+    for planned in release.results:
+        if planned.refusal is not None:
+            warn(f"planned '{planned.formula}' has no estimate: {planned.refusal.reason}")
     card, anchor = release.card, Ledger(ledger).anchor
     facts = {name: getattr(card, name) for name in ("rows", "sets", "guarantee", "request")}
     answer(
