@@ -3,8 +3,9 @@
 A logistic regression is not determined by tables of pairs, but it is by one table that holds all of its columns. With n
 the counts of its cells, maximum likelihood solves U(β) = X′n(y − p(Xβ)) = 0, which is linear in the counts: with noisy
 counts in their place, negative ones too, the equation still has mean 0 at the truth. So β̂ solves it with the noisy table
-as it was measured, and its variance is that of sampling, J⁻¹ with J = X′np(1 − p)X, plus that of the noise, found by drawing
-the noise of the table again and taking one step of Newton's. Where the noise outweighs J there is no estimate.
+as it was measured, and its variance is that of sampling, J⁻¹ with J = X′np(1 − p)X, plus that of the noise. What noise may
+have done is found by taking a draw of it off the table and solving again, many times: the true table is one of these. Odds
+of a cell that noise may have made of nothing have no end then, and are not told; where the noise outweighs J nothing is.
 
 Numbers that are known in bins stand for the middle of their bin, and what that may do widens or refuses (`bin_doubt`).
 
@@ -15,8 +16,9 @@ Reads noisy tables and public facts: post-processing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import scipy
@@ -35,13 +37,16 @@ from dipsmith.regression.tables import asks_for_odds
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 
-MOST_NUMBERS = 20_000_000
-"""Cells times pairs of coefficients."""
+MOST_NUMBERS, MOST_WORK = 20_000_000, 400_000_000
+"""Cells times pairs of coefficients, and that times draws of the noise where there are more than a few."""
 
 SWAMPED = 0.5
 """Noise on J, in units of J itself, above which its inverse says nothing."""
 
-STEPS = 60
+WIDEST = 4.0
+"""Width of an interval for noise alone beyond which a coefficient is not told: odds that noise may have made of nothing."""
+
+STEPS, STEPS_AGAIN = 60, 25
 
 
 def odds_from_tables(
@@ -79,25 +84,27 @@ def odds_from_tables(
     beta = np.zeros(p) if solved is None else solved
     q = scipy.special.expit(X @ beta)
     J = (X * (n * q * (1 - q))[:, None]).T @ X
-    score, products = X * (y - q)[:, None], np.einsum("ci,cj,c->cij", X, X, q * (1 - q)).reshape(len(X), -1)
-    noise = _noise(agreement, names, np.concatenate([score, products], axis=1), draws, seed)
-    E = noise[:, p:].reshape(-1, p, p)
-    if _is_swamped(J, E[:DECIDE]):
+    products = np.einsum("ci,cj,c->cij", X, X, q * (1 - q)).reshape(len(X), -1)
+    draws = min(draws, max(DECIDE, MOST_WORK // products.size))
+    noise = _noise(agreement, names, draws, seed)
+    first = next(noise)
+    if _is_swamped(J, (first @ products).reshape(-1, p, p)):
         return _nothing(formula, terms, n)
     if solved is None:
         return None
+    shifts = np.concatenate([beta - _solve_many(X, y, n - drawn, beta) for drawn in chain([first], noise)])
+    low, high = np.quantile(shifts, [0.025, 0.975], axis=0)
+    raw = np.std(shifts, axis=0)
+    scale = np.divide((high - low) / 3.92, raw, out=np.zeros_like(raw), where=raw > 0)
+    spread = np.atleast_2d(np.cov(shifts, rowvar=False)) * np.outer(scale, scale)
     inverse = np.linalg.inv(J)
-    moved = np.linalg.solve(J + E, noise[:, :p, None])[..., 0]
-    low, high = np.quantile(moved, [0.025, 0.975], axis=0)
-    spread = np.atleast_2d(np.cov(moved, rowvar=False))
-    raw = np.sqrt(np.diag(spread))
-    ratio = np.divide((high - low) / 3.92, raw, out=np.zeros_like(raw), where=raw > 0)
-    spread = spread * np.outer(ratio, ratio)
     back = terms.back()
     kept = [i for i, name in enumerate(terms.names) if not name.startswith("|")]
+    values = back @ (beta - (low + high) / 2)
+    values[np.abs(back) @ (high - low > WIDEST) > 0] = np.nan
     found = DirectEstimate(
         tuple(terms.names[i] for i in kept),
-        (back @ (beta - np.median(moved, axis=0)))[kept],
+        values[kept],
         (back @ (inverse + spread) @ back.T)[np.ix_(kept, kept)],
         (back @ spread @ back.T)[np.ix_(kept, kept)],
         float("nan"),
@@ -178,9 +185,27 @@ def _solve(X: Float, y: Float, n: Float, start: Float | None = None) -> Float | 
     return None
 
 
-def _noise(agreement: AgreedTables, names: tuple[str, ...], onto: Float, draws: int, seed: int) -> Float:
-    """The noise of the table again, added up over its cells by some weights: draws × weights."""
+def _solve_many(X: Float, y: Float, n: Float, start: Float) -> Float:
+    """The roots for many tables at once, each from the same start; a coefficient that has no end is far away when it stops."""
+    p = X.shape[1]
+    beta, outer = np.tile(start, (len(n), 1)), (X[:, :, None] * X[:, None, :]).reshape(len(X), -1)
+    for _ in range(STEPS_AGAIN):
+        q = scipy.special.expit(beta @ X.T)
+        J = ((n * q * (1 - q)) @ outer).reshape(-1, p, p)
+        # A table that tells nothing of some direction, or that noise has turned around, goes there by long steps.
+        values, vectors = np.linalg.eigh(J)
+        along = np.einsum("dji,dj->di", vectors, (n * (y - q)) @ X) / np.maximum(np.abs(values), 1e-9)
+        step = np.einsum("dij,dj->di", vectors, along)
+        longest = np.maximum(np.abs(step @ X.T).max(axis=1), 1e-12)
+        beta = beta + step * np.minimum(1.0, 2.0 / longest)[:, None]
+        if longest.max() < 1e-6:
+            break
+    return beta
+
+
+def _noise(agreement: AgreedTables, names: tuple[str, ...], draws: int, seed: int) -> Iterator[Float]:
+    """The noise of the table drawn again, some draws at a time: draws × cells."""
     random = generator(seed)
-    size = len(onto) + sum(t.values.size for t in agreement.tables)
-    drawn = (agreement.table(names, agreement.redraw(random, some)) for some in batches(draws, size))
-    return np.concatenate([table.reshape(len(table), -1) @ onto for table in drawn])
+    for some in batches(draws, sum(t.values.size for t in agreement.tables)):
+        table = agreement.table(names, agreement.redraw(random, some))
+        yield table.reshape(len(table), -1)
