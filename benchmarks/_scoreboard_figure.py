@@ -50,7 +50,7 @@ def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, ep
             axis.set_xlim(0.1, 2000)
             axis.set_xticks([0.1, 1, 10, 100, 1000], ["0.1", "1", "10", "100", "1,000"])
             axis.margins(y=0.2)
-            axis.set_ylim(bottom=0)
+            axis.set_ylim(0, 1.12 * axis.get_ylim()[1])
             axis.set_title(NAMES.get(table, table))
             axis.set_xlabel("CPU seconds (logarithmic)")
         panels[0].set_ylabel(f"TVD of pairs, ε = {epsilon}")

@@ -318,3 +318,11 @@ def test_a_planned_comparison_within_a_bin_is_not_estimated():
     tables = list(exact_tables(people(), layout, formula))
     with pytest.raises(UsageError, match="y == 0 is true of a part of a bin"):
         estimate_planned(PlannedAnalysis(formula, model="ols"), layout, tables, rows=N)
+
+
+def test_rows_that_all_lie_in_one_bin_warn_of_nothing():
+    """Bins without any spread between them, and a coefficient that is not told: infinity times 0."""
+    number = BinnedNumber("pay", np.array([25e3, 1e5, 175e3]), np.array([25e3, 5e4, 25e3]), 2e5, 2e5, "none")
+    middles = np.array([-0.2, np.nan])
+    found = number.doubt(lambda *placements: middles, middles, np.array([0.0, 0.0, 55.0]), 1.0)
+    assert isinstance(found, ColumnDoubt)

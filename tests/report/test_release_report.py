@@ -188,7 +188,7 @@ def test_expected_errors_cover_what_the_noise_does():
 class Frozen:
     """Mechanism outputs of one run, played back in the next."""
 
-    verbs = ("_answered", "choose")
+    verbs = ("_remember", "choose")
 
     def __init__(self, monkeypatch):
         self.tape, self.at, self.patch = [], 0, monkeypatch

@@ -58,8 +58,8 @@ def same(one: MeasuredTable, other: MeasuredTable) -> bool:
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_every_answer_of_a_run_is_in_its_release_and_comes_back(case, tmp_path, monkeypatch):
     asked = []
-    true = Curator._answered
-    monkeypatch.setattr(Curator, "_answered", lambda c, *a: asked.append(true(c, *a)) or asked[-1])
+    true = Curator._remember
+    monkeypatch.setattr(Curator, "_remember", lambda c, *a: asked.append(true(c, *a)) or asked[-1])
     release = make(case)
     assert [len(t.values) for t in release.measurements]
     assert sum(int(t.values.sum()) for t in release.measurements) == sum(int(m.values.sum()) for m in asked)

@@ -132,7 +132,7 @@ class Untold(ds.Flat):
     ("method", "told"),
     [
         (NoMethod(), "it has no summary"),
-        (Untold(), "a card cannot tell its parameters"),
+        (Untold(), "a card cannot state its parameters"),
     ],
 )
 def test_what_is_no_method_is_refused_before_anything_is_charged(ledger, method, told):

@@ -48,6 +48,9 @@ from dipsmith.schema.bins import DAY
 from dipsmith.schema.domain import OpenEnds
 from dipsmith.schema.formula.tree import COMPARISONS, Number, Operation, nodes, spell
 
+MOST_WITHIN = 1e100
+"""Stands for no bound, and can be multiplied by 0."""
+
 PLACEMENTS = 12
 """Placements by chance: the standard deviation that they show is known to a fifth."""
 
@@ -127,7 +130,7 @@ class BinnedNumber:
             inside = moved(sd, -sd)
             if unexplained is not None and not response:
                 between = float(shares @ (self.middle - shares @ self.middle) ** 2)
-                within = float(shares @ self.half**2) / 3 / max(between * unexplained, 1e-300)
+                within = min(float(shares @ self.half**2) / 3 / max(between * unexplained, 1e-300), MOST_WITHIN)
                 inside = inside + within * np.nan_to_num(np.abs(at_middles))
             width = np.sqrt(moved(self.half) ** 2 + 4 * spread**2 + inside**2)
         for end, code, reach in (("low", 0, -self.below), ("high", -1, self.above)):
