@@ -28,9 +28,11 @@ quick: $(VENV)/.dev
 	$(ONE_THREAD) $(SHM) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not (server or browser or audit or slow or crowd)" \
 	  $(addprefix --ignore tests/,audit docs experiments inference packaging plugin report sources studies studio tuning utility)
 
+# One process more than cores: tests of the web page and of clusters wait more than they compute.
+WORKERS ?= 3
 test: $(VENV)/.dev
 	$(MAKE) --jobs 3 --output-sync browser r lint types
-	$(ONE_THREAD) $(SHM) $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(ONE_THREAD) $(SHM) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # The web page is tested in a real browser; without one those tests say so, and fail in CI.
 browser:
@@ -39,7 +41,7 @@ browser:
 
 # The R package is checked by R; without it that test says so, and fails in CI.
 R_PACKAGES := r-base-core $(addprefix r-cran-,testthat jsonlite processx data.table broom knitr markdown)
-r:
+r: browser # one after the other: apt-get locks its lists
 	@command -v Rscript >/dev/null && Rscript -e 'for (p in c("testthat", "jsonlite", "processx", "data.table", "broom", "knitr", "markdown")) library(p, character.only = TRUE)' >/dev/null 2>&1 \
 	  || (apt-get update -qq && apt-get install -y -qq --no-install-recommends $(R_PACKAGES) >/dev/null) \
 	  || echo 'NOT TESTED: there is no R, and apt-get could not install it; the R package will not be tested' >&2

@@ -6,12 +6,17 @@ from dataclasses import dataclass
 
 import pytest
 
+UNCHECKED = "dipsmith: note: nobody has counted the cells of this file that the schema does not hold"
+
 
 @dataclass(frozen=True)
 class Ran:
+    """What a command said; `unchecked` is the note with which every run of a file that nobody has checked begins."""
+
     code: int
     out: str
     err: str
+    unchecked: str = ""
 
 
 @pytest.fixture
@@ -26,7 +31,9 @@ def dipsmith(capsys, monkeypatch, tmp_path) -> Callable[..., Ran]:
         with pytest.raises(SystemExit) as stopped:
             main()
         captured = capsys.readouterr()
-        return Ran(int(stopped.value.code or 0), captured.out, captured.err)
+        lines = captured.err.splitlines(keepends=True)
+        apart, others = ([x for x in lines if x.startswith(UNCHECKED) == noted] for noted in (True, False))
+        return Ran(int(stopped.value.code or 0), captured.out, "".join(others), "".join(apart))
 
     return run
 

@@ -98,6 +98,31 @@ def test_frictionless_and_csvw(tmp_path):
         read_dictionary(tmp_path / "n.json")
 
 
+def test_how_cells_are_written_is_taken_from_frictionless_and_csvw(tmp_path):
+    bounds = {"constraints": {"minimum": 0, "maximum": 500}}
+    dates = {"constraints": {"minimum": "2000-01-01", "maximum": "2000-12-31"}}
+    fields = [
+        {"name": "pay", "type": "number", "decimalChar": ",", "groupChar": ".", "bareNumber": False, **bounds},
+        {"name": "born", "type": "date", "format": "%d/%m/%Y", **dates},
+        {"name": "plain", "type": "date", "format": "default", **dates},
+        {"name": "iso", "type": "date", "format": "%Y-%m-%d", **dates},
+    ]
+    (tmp_path / "p.json").write_text(json.dumps({"fields": fields}))
+    schema = loaded(draft_from_facts(read_dictionary(tmp_path / "p.json"), "t", said_by="p.json"))
+    assert {a.name: a.domain.spelling and a.domain.spelling.keys for a in schema} == {
+        "pay": {"decimalChar": ",", "groupChar": ".", "bareNumber": False},
+        "born": {"format": "%d/%m/%Y"}, "plain": None, "iso": None,
+    }  # fmt: skip
+    columns = [
+        {"name": "pay", "datatype": {"base": "decimal", "format": {"decimalChar": ",", "groupChar": "."}}},
+        {"name": "born", "datatype": {"base": "date", "format": "dd.MM.yyyy"}},
+    ]
+    (tmp_path / "c.json").write_text(json.dumps({"tableSchema": {"columns": columns}}))
+    facts = by_name(read_dictionary(tmp_path / "c.json"))
+    assert facts["pay"].spelling.keys == {"decimalChar": ",", "groupChar": "."}
+    assert facts["born"].spelling.keys == {"format": "%d.%m.%Y"}
+
+
 def test_ddi_codebook(tmp_path):
     text = """<codeBook xmlns="ddi:codebook:2_5"><dataDscr>
     <var name="sex" nature="nominal"><labl>Sex</labl><varFormat type="numeric"/>

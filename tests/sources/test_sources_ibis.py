@@ -41,6 +41,8 @@ from dipsmith.sources.ibis_terms import statement
 KEY = bytes(range(32))
 SCHEMAS = engine_tables.schemas()
 ENGINES = ("datafusion", "duckdb", "postgres", "sqlite")
+REPEATED = ("datafusion", "duckdb")
+"""Engines that are counted with in test_sources_common too, with other schemas."""
 PARSED = ("flag", "numeral", "moment")
 """Text that is read as numbers or dates: more than SQLite's parser can take."""
 EVIL = "x\"'; DROP TABLE people; --%s$p0{v}\\"
@@ -167,7 +169,7 @@ def without(schema: Schema, names: tuple[str, ...]) -> Schema:
     return replace(schema, attributes=kept)
 
 
-@pytest.mark.parametrize("name", [pytest.param("datafusion", marks=pytest.mark.crowd), *ENGINES[1:]])
+@pytest.mark.parametrize("name", [pytest.param(e, marks=pytest.mark.crowd if e in REPEATED else ()) for e in ENGINES])
 def test_a_warehouse_gives_the_counts_of_the_batch_path(name: str, opened: Callable[[str], IbisTable]) -> None:
     table = engine_tables.awkward()
     # every feature between them; SQLite has no SHA-256
@@ -500,7 +502,7 @@ class Spelling:
 
 @pytest.mark.parametrize(
     "compiler",
-    ["Snowflake", "BigQuery", "Trino"],
+    ["Snowflake", *(pytest.param(other, marks=pytest.mark.crowd) for other in ("BigQuery", "Trino"))],
 )
 def test_questions_and_trials_can_be_spelled_for_warehouses_that_are_not_here(compiler: str) -> None:
     """In SQL that sqlglot can read again; what it means is tried by the warehouse itself when it is opened."""

@@ -475,7 +475,7 @@ def test_every_page_is_accessible_and_fits_every_window(shared, visit):
     shared.choose(project)
     page = visit()
     fresh(shared, page)
-    steps = ("schema", "plan", "run", "release", "questions", "compare", "ledger")
+    steps = ("schema", "check", "plan", "run", "release", "questions", "compare", "ledger")
     for path in ("/", "/ledger", *(f"/p/{project}/{step}" for step in steps), "/p/nobody/plan"):
         page.goto(shared.origin + path)
         page.wait_for_load_state("networkidle")

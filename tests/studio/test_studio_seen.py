@@ -84,10 +84,13 @@ def test_a_refused_formula_leads_to_no_run(shared, visit):
     assert page.is_hidden("#above")
     assert page.is_hidden("#onward")
     assert "has to be mended before a run" in page.inner_text("#unplanned")
+    assert "--method mst" in page.inner_text("#command"), "the plan that is shown"
+    assert "height" not in page.inner_text("#command"), "not the formula that was refused"
     form, outcome = (page.locator(place).bounding_box() for place in ("#choices", "#outcome"))
     assert outcome["x"] > form["x"] + form["width"], "side by side"
     page.fill("#analyses", "grade ~ sex")
     page.wait_for_selector("#above a:visible")
+    assert "--analysis 'grade ~ sex'" in page.inner_text("#command")
     assert page.is_hidden("#unplanned")
     assert serious(page) == []
 

@@ -426,7 +426,7 @@ def test_forms_and_magnitudes_of_values():
         return [FORMS[i] for i in Forms("a").place(pa.array(values))]
 
     assert forms(["", None, "NA", "TRUE", "12", "18.0", "1.5", "1.25", "1.125", "1e3", "007"]) == [
-        "blank", "blank", "missing word", "boolean", "integer", "integer", "1 decimal", "2 decimals", "more decimals",
+        "blank", "blank", "missing word", "boolean", "integer", "integer", "1 decimal", "2 decimals", "1.234",
         "more decimals", "code",
     ]  # fmt: skip
     assert forms(["2011-02-03", "2011-02-03T04:05", "2011-02-03 04:05:06", "2011-02-03 04:05:06.5", "2011-02-30"]) == [
@@ -438,7 +438,38 @@ def test_forms_and_magnitudes_of_values():
     for value, cell in ((1, placed[2]), (4, placed[3]), (-3, placed[5])):
         assert cells.edges[cell] <= value <= cells.edges[cell + 1]
     assert placed[6] == -1
-    assert find_type("a", np.array([-5, 3, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 4]), 20.0, None) is None
+    noise = np.array([-5, 3, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 4, 1, *[15] * (len(FORMS) - 14)])
+    assert find_type("a", noise, 20.0, None) is None
+
+
+def test_cells_that_are_not_written_plainly_are_learned_as_numbers_and_dates():
+    """2,000 rows, ε = 20: noise of forms is below 5 rows, so that no form is mistaken in 1e6 runs."""
+    rng = np.random.default_rng(3)
+    day = (np.datetime64("1970-01-01") + rng.integers(0, 18_000, 2000)).astype(object)
+    rows = pd.DataFrame({
+        "pay": [f"${v:,.2f}" for v in np.exp(rng.normal(10, 0.5, 2000))],
+        "lohn": [f"{v:,.2f} €".translate(str.maketrans(",.", ".,")) for v in np.exp(rng.normal(10, 0.5, 2000))],
+        "people": [f"{v:,}" for v in rng.integers(1, 40_000, 2000)],
+        "born": [d.strftime("%d/%m/%Y") for d in day],
+        "room": [f"A{v}" for v in rng.integers(1, 5, 2000)],
+    })  # fmt: skip
+    how = {"neighbours": "add-remove", "unit": "row", "testing": True, "noise_seed": 1, "delta": "1e-6"}
+    fields = {
+        f["name"]: f
+        for f in yaml.safe_load(ds.learn_schema(rows, name="p", budget=ds.PureDP(20), **how).text)["fields"]
+    }
+    assert {n: f["type"] for n, f in fields.items()} == {
+        "pay": "number", "lohn": "number", "people": "integer", "born": "date", "room": "string",
+    }  # fmt: skip
+    spelled = {
+        n: {k: f[k] for k in ("decimalChar", "groupChar", "bareNumber", "format") if k in f} for n, f in fields.items()
+    }
+    assert spelled == {
+        "pay": {"groupChar": ",", "bareNumber": False},
+        "lohn": {"decimalChar": ",", "groupChar": ".", "bareNumber": False},
+        "people": {"groupChar": ","}, "born": {"format": "%d/%m/%Y"}, "room": {},
+    }  # fmt: skip
+    assert 20_000 < float(fields["pay"]["maximum"]) < 500_000
 
 
 def test_bounds_hold_where_noise_drowns_single_cells():

@@ -514,3 +514,33 @@ def test_canaries_appear_in_no_releasable_file_and_no_message(tmp_path, ledger, 
     # the comparison speaks of codes, so even there a value outside the domain does not appear
     for path in (tmp_path / "comparison").rglob("*.*"):
         assert CANARY.encode() not in path.read_bytes(), path.name
+
+
+def test_cells_that_the_schema_does_not_hold_are_told_first(row_release, ledger):
+    """By codes such cells agree perfectly: they count as the minimum in both tables."""
+    rows = staff(400)
+    pay = [f"${v:,.2f}" if i < 300 else f"{v:.2f}" for i, v in enumerate(rows["pay"].to_pylist())]
+    jobs = ["99" if i < 3 else job for i, job in enumerate(rows["job"].to_pylist())]
+    age = [10 if i < 40 else 30 for i in range(400)]
+    for name, values in (("pay", pay), ("job", jobs), ("age", age)):
+        rows = rows.set_column(rows.column_names.index(name), name, pa.array(values))
+    found = quick(rows, row_release, ledger=ledger)
+    assert [(m.column, m.what, m.cells) for m in found.unfit] == [
+        ("pay", "unreadable", 300), ("age", "outside the bounds", 40), ("job", "outside the list", 3),
+    ]  # fmt: skip
+    first, second = comparison_page(found).lead[:2]
+    assert "are compared with" in first
+    assert (
+        "300 cells of pay (75.0%) cannot be read as a number; 40 cells of age (10.0%) lie outside the bounds." in second
+    )
+    assert "job" not in second, "three cells in 400 are no headline"
+    assert "3 cells of job (0.8%) are not in the list" in str(how_section(found).blocks[0])
+    assert "300 cells of pay" in str(found).split("\n\n")[1]
+    assert json.loads(found.to_json())["unfit"][0]["cells"] == 300
+
+
+def test_a_comparison_of_rows_as_the_schema_says_has_no_such_sentence(row_release, ledger):
+    found = quick(staff(400), row_release, ledger=ledger)
+    assert found.unfit == ()
+    assert not any("Not as the schema says" in sentence for sentence in comparison_page(found).lead)
+    assert "none" in str(how_section(found).blocks[0])

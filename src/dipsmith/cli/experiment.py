@@ -119,7 +119,7 @@ def _facts(experiment: Experiment, results: Results) -> dict[str, Any]:
         "settings": len(laboratory.settings),
         "repeats": laboratory.study.repeats,
         "runs": len(laboratory.runs),
-        "done": _done(results),
+        "done": _count_finished(results),
         "failed": list(results.failed),
         "cost": None if cost is None else {cost.currency: float(cost.exact)},
         "out": str(experiment.out),
@@ -128,7 +128,7 @@ def _facts(experiment: Experiment, results: Results) -> dict[str, Any]:
     }
 
 
-def _done(results: Results) -> int:
+def _count_finished(results: Results) -> int:
     return len(results.table.column("run").unique())
 
 
@@ -158,7 +158,7 @@ def _show(experiment: Experiment, results: Results) -> None:
     price = protection(study, laboratory)
     if laboratory.cost is not None:
         price = f"The rows are private: all runs together cost {laboratory.cost}; every comparison is a logged look. CONFIDENTIAL."
-    say(f"{runs}, {_done(results)} done. {price}")
+    say(f"{runs}, {_count_finished(results)} done. {price}")
     means = _means(results)
     if not means:
         return

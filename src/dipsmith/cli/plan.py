@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from dipsmith.cli import options
+from dipsmith.cli.check_first import check_command
 from dipsmith.cli.settings import method_of, public_of
 from dipsmith.cli.terminal import emit, say, table, warn, warnings_as_notes
 from dipsmith.errors import UnlistedValues, UsageError
@@ -137,6 +138,8 @@ def plan(
     command = _next_command(
         planned, budget, schema, data, of_table, settings, analysis, known_rows, beside, members=households
     )
+    first = check_command(schema, data, of_table, members=households, ledger="budget.db")
+    say(f"Cells that cannot be read count silently: before a run, count them once (CONFIDENTIAL, logged): {first}")
     say(f"Nothing private was read, nothing was spent. Next: {command}")
 
 

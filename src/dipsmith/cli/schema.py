@@ -319,7 +319,7 @@ def check(
             raise UsageError("--source shows exact counts of private rows: give --ledger, where the look is logged")
         from dipsmith.privacy.ledger import Ledger
         from dipsmith.sources import source as open_source
-        from dipsmith.utility.authentic import conformity, household_conformity, panel_conformity
+        from dipsmith.utility.authentic import check_rows
 
         found = open_source(source, table=of_table)
         found.check(declared.columns)
@@ -328,12 +328,7 @@ def check(
             raise UsageError("--members is the file of the members of households: give it where the schema has members")
         if people is not None and declared.members is not None:
             people.check(declared.members.schema.columns)
-        Ledger(ledger).look(declared.name, f"schema check of {found.describe()}")
-        facts["CONFIDENTIAL"] = conformity(found, declared)
-        if declared.unit.order is not None:
-            facts["CONFIDENTIAL"] |= panel_conformity(found, declared)
-        if people is not None:
-            facts["CONFIDENTIAL"] |= household_conformity(found, people, declared)
+        facts["CONFIDENTIAL"] = check_rows(found, declared, Ledger(ledger), people)
     invented = invent_rows(declared)
     facts["invented_rows"] = [{name: str(value) for name, value in row.items()} for row in invented.to_pylist()]
     for text in bin_warnings(declared):

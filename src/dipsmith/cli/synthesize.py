@@ -7,6 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from dipsmith.cli import options
+from dipsmith.cli.check_first import check_command
 from dipsmith.cli.settings import method_of, public_of
 from dipsmith.cli.terminal import answer, progress, warn, warnings_as_notes
 from dipsmith.errors import ContradictedRows, HopelessNoise, LostKey, UnlistedValues, UsageError
@@ -64,6 +65,7 @@ def synthesize(
     from dipsmith.schema import Schema
     from dipsmith.sources import source
     from dipsmith.sources.fingerprint import fingerprints
+    from dipsmith.synthesis.checked import is_checked
     from dipsmith.synthesis.column_map import map_columns, read_map
     from dipsmith.synthesis.exit import require_format
     from dipsmith.synthesis.public import PublicInput, require_public
@@ -93,6 +95,11 @@ def synthesize(
     for column, label in declared.formula_like()[:3]:
         warn(
             f"column '{column}' has the label {label!r}, which a spreadsheet reads as a formula; see --escape-formulas"
+        )
+    if not is_checked(confidential, declared, Ledger(ledger)):
+        warn(
+            "nobody has counted the cells of this file that the schema does not hold; they count silently as missing or at a "
+            f"bound. First: {check_command(schema, data, table, members=people is not None, ledger=ledger)}"
         )
     if onto is None:
         place_of(confidential).require_output(out, format)

@@ -114,7 +114,9 @@ def released_schema(schema: Schema) -> Schema:
 
 def _describe_released(attribute: Attribute) -> Attribute:
     domain = attribute.domain
-    if isinstance(domain, Bins) or domain.values == domain.labels:
+    if isinstance(domain, Bins):
+        return replace(attribute, domain=replace(domain, spelling=None))
+    if domain.values == domain.labels:
         return attribute
     listed = replace(domain, values=domain.labels, codes=tuple(range(len(domain.labels))))
     return replace(attribute, domain=listed, type=released_type(attribute))

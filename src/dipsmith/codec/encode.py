@@ -12,6 +12,7 @@ Policy for values outside the domain:
 * categories: outside the list → `other`, else missing if that is a level, else the row is not kept
   (only under add-remove); missing → its level, else `other`, else not kept;
 * numbers and times: clipped to the bounds, ±inf too; fractions of an integer are cut off downwards;
+* text is read as the column's `spelling` says, where it has one (`schema.spelling`), and not otherwise;
 * what cannot be read as the column's type counts as missing, and where missing is no level as the
   minimum, for booleans as false.
 """
@@ -33,6 +34,7 @@ from dipsmith.codec.parse import booleans, days, microseconds, numbers, texts
 from dipsmith.errors import SchemaError, SourceError
 from dipsmith.schema import Attribute, Bins, Categories, Codes, Schema
 from dipsmith.schema.codes import code_dtype
+from dipsmith.schema.spelling import Spelling
 
 DROP = -1
 """Stands for a value that has no code, until its row is marked as not kept."""
@@ -71,7 +73,7 @@ class Encoder:
         return {a.name: coder(a) for a in self.attributes}
 
     @cached_property
-    def _seen(self) -> Seen:
+    def _remembered_texts(self) -> Seen:
         return {}
 
     @property
@@ -101,7 +103,7 @@ class Encoder:
                 raise SourceError(f"column '{attribute.name}' of the schema is {found} in the table; check the header")
             column = batch.column(names.index(attribute.name))
             chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-            parts = [encode_array(chunk, self._coders[attribute.name], self._seen) for chunk in chunks]
+            parts = [encode_array(chunk, self._coders[attribute.name], self._remembered_texts) for chunk in chunks]
             empty = np.empty(0, code_dtype(attribute.size))
             codes = parts[0] if len(parts) == 1 else np.concatenate([empty, *parts])
             if not attribute.domain.total:
@@ -223,11 +225,11 @@ def _absent(codes: IntArray, known: Bools | None, code: int) -> IntArray:
     return codes if known is None else np.where(known, codes, codes.dtype.type(code))
 
 
-def _integers(array: pa.Array) -> tuple[NDArray[Any], Bools | None]:
+def _integers(array: pa.Array, spelling: Spelling | None = None) -> tuple[NDArray[Any], Bools | None]:
     """Numbers, in 32 bits where the column has them and none is missing: a third of the time of 64 bits."""
     if array.type == pa.int32() and not array.null_count:
         return array.to_numpy(), None
-    return numbers(array)
+    return numbers(array, spelling)
 
 
 def _by_table(table: IntArray, low: int) -> Callable[[IntArray], IntArray]:
@@ -249,15 +251,15 @@ def _by_table(table: IntArray, low: int) -> Callable[[IntArray], IntArray]:
 def _bins(domain: Bins) -> Coder:
     scale, absent = domain.scale, domain.missing_code or 0
     low, high = domain.minimum, domain.maximum
-    into: Callable[[NDArray[Any]], IntArray] = _interval(domain) if scale == "number" else _cut(domain)
+    into: Callable[[NDArray[Any]], IntArray] = _interval(domain) if scale == "number" else _bin_integers(domain)
 
     def code(array: pa.Array) -> IntArray:
         if scale == "date":
-            values, known = days(array)
+            values, known = days(array, domain.spelling)
         elif scale == "datetime":
-            values, known = microseconds(array, int(low), int(high))
+            values, known = microseconds(array, int(low), int(high), domain.spelling)
         else:
-            values, known = numbers(array) if scale == "number" else _integers(array)
+            values, known = numbers(array, domain.spelling) if scale == "number" else _integers(array, domain.spelling)
         if scale == "number":
             values = np.clip(_fill_unread(values, known, low), low, high)
         elif not np.issubdtype(values.dtype, np.integer):
@@ -267,7 +269,7 @@ def _bins(domain: Bins) -> Coder:
     return code
 
 
-def _cut(domain: Bins) -> Callable[[IntArray], IntArray]:
+def _bin_integers(domain: Bins) -> Callable[[IntArray], IntArray]:
     """Bins of whole values: by table where the range is short, else by search."""
     low, high = int(domain.minimum), int(domain.maximum)
     dtype = np.dtype(code_dtype(domain.size))

@@ -19,14 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dipsmith.arrays import Bools, Floats, Ints
+from dipsmith.codec import spelled_forms
 from dipsmith.codec.parse import days, microseconds, moments, numbers, texts
+from dipsmith.codec.spelled import plain_numbers
 from dipsmith.schema.domain import LARGEST, Scale
+from dipsmith.schema.spelling import Spelling
 
 FORMS: Final = (
     "blank", "missing word", "boolean", "integer", "1 decimal", "2 decimals", "more decimals", "code",
-    "date", "minute", "second", "fraction", "text",
+    "date", "minute", "second", "fraction", "text", "1.234", *spelled_forms.FORMS,
 )  # fmt: skip
-"""`code` is digits with a leading zero; a moment has the form of its finest part that is not 0."""
+"""Plain ones, then those that have to be spelled (`spelled_forms`). `1.234` is three decimals, or a thousand and more. `code` is digits with a leading zero; a moment has the form of its finest part that is not 0."""
 MISSING_WORDS: Final = ("na", "n/a", "nan", "null", "none", "missing", ".", "?", "-", "--")
 """In any case: what people write in a column of numbers where there is none."""
 
@@ -36,26 +39,32 @@ _PATTERNS = (
     ("1 decimal", r"^[+-]?[0-9]*\.[0-9]0*$"),
     ("integer", r"^[+-]?[0-9]+(\.0*)?$"),
     ("code", r"^0[0-9]+$"),
+    ("1.234", r"^[+-]?[1-9][0-9]{0,2}\.[0-9]{3}$"),
 )
 """The later ones are narrower."""
 
 
 @dataclass(frozen=True)
 class Forms:
-    """The values of a column by their form."""
+    """The values of a column by their form; those that a spelling reads by the form of the plain number."""
 
     column: str
+    spelling: Spelling | None = None
     size: int = len(FORMS)
 
     def place(self, values: pa.Array) -> Ints:
         """The form of each value."""
         encoded = pc.dictionary_encode(texts(values))
-        distinct = np.append(_forms(encoded.dictionary), FORMS.index("blank"))
+        distinct = encoded.dictionary
+        if self.spelling is not None:
+            distinct = pc.coalesce(plain_numbers(distinct, self.spelling), distinct)
+        distinct = np.append(_forms(distinct), FORMS.index("blank"))
         return np.asarray(distinct[encoded.indices.fill_null(len(distinct) - 1).to_numpy(zero_copy_only=False)])
 
 
 def _forms(text: pa.Array) -> Ints:
-    found = np.full(len(text), FORMS.index("text"), np.int64)
+    spelled, is_spelled = spelled_forms.find_forms(text)
+    found = np.where(is_spelled, FORMS.index(spelled_forms.FORMS[0]) + spelled, FORMS.index("text"))
     for form, pattern in _PATTERNS:
         found[_where(pc.match_substring_regex(text, pattern))] = FORMS.index(form)
     at_times, known = moments(text)
@@ -86,6 +95,7 @@ class Magnitudes:
 
     column: str
     whole: bool
+    spelling: Spelling | None = None
 
     @cached_property
     def steps(self) -> Floats:
@@ -111,7 +121,7 @@ class Magnitudes:
 
     def place(self, values: pa.Array) -> Ints:
         """The cell of each number; none for what is no number."""
-        found, known = numbers(values)
+        found, known = numbers(values, self.spelling)
         number = np.clip(np.nan_to_num(found.astype(np.float64)), -_FURTHEST / 2, _FURTHEST / 2)
         half = self.ranges // 2
         size = np.searchsorted(self.steps, np.abs(number), side="right")
@@ -127,6 +137,7 @@ class Years:
 
     column: str
     scale: Scale
+    spelling: Spelling | None = None
 
     @property
     def size(self) -> int:
@@ -135,7 +146,7 @@ class Years:
 
     def place(self, values: pa.Array) -> Ints:
         """The year of each date."""
-        found, known = _days(values, self.scale)
+        found, known = _days(values, self.scale, self.spelling)
         cell = (
             np.clip(found.astype("M8[D]").astype("M8[Y]").astype(np.int64) + 1970, FIRST_YEAR, LAST_YEAR) - FIRST_YEAR
         )
@@ -149,6 +160,7 @@ class Grid:
     column: str
     scale: Scale
     edges: tuple[float, ...]
+    spelling: Spelling | None = None
 
     @property
     def size(self) -> int:
@@ -157,17 +169,18 @@ class Grid:
 
     def place(self, values: pa.Array) -> Ints:
         """The cell of each value."""
-        found, known = numbers(values) if self.scale in ("integer", "number") else _days(values, self.scale)
+        timed = self.scale not in ("integer", "number")
+        found, known = _days(values, self.scale, self.spelling) if timed else numbers(values, self.spelling)
         cell = np.searchsorted(np.asarray(self.edges), np.nan_to_num(found.astype(np.float64)), side="right") - 1
         inside = (cell >= 0) & (cell < self.size)
         return np.where(inside if known is None else inside & known, cell, -1)
 
 
-def _days(values: pa.Array, scale: Scale) -> tuple[Ints, Bools | None]:
+def _days(values: pa.Array, scale: Scale, spelling: Spelling | None) -> tuple[Ints, Bools | None]:
     """Days since 1970 within the years that have cells, and which are known."""
     low, high = (int(np.datetime64(f"{year}-01-01", "D").astype(np.int64)) for year in (FIRST_YEAR, LAST_YEAR + 1))
     if scale == "date":
-        found, known = days(values)
+        found, known = days(values, spelling)
         return np.clip(found, low, high - 1), known
-    moments, known = microseconds(values, low * 86_400_000_000, high * 86_400_000_000 - 1)
+    moments, known = microseconds(values, low * 86_400_000_000, high * 86_400_000_000 - 1, spelling)
     return np.clip(moments // 86_400_000_000, low, high - 1), known

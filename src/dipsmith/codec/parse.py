@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dipsmith.arrays import Bools, Ints
+from dipsmith.codec.spelled import parts_of_date, plain_numbers
 from dipsmith.schema import Bins
+from dipsmith.schema.spelling import Spelling
 
 Known = Bools | None
 
@@ -83,11 +85,13 @@ def is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (*plain, *others))
 
 
-def numbers(array: pa.Array) -> tuple[NDArray[Any], Known]:
+def numbers(array: pa.Array, spelling: Spelling | None = None) -> tuple[NDArray[Any], Known]:
     """Values as int64 (from integers that it can hold) or float64 (from anything else), never NaN where known.
 
     >>> numbers(pa.array(["34", "3.4e1", "x", " +7 "]))[0][[0, 1, 3]].tolist()
     [34.0, 34.0, 7.0]
+    >>> numbers(pa.array(["22.842,69 €"]), Spelling(",", ".", bare=False))[0].tolist()
+    [22842.69]
     """
     if pa.types.is_uint64(array.type):
         array = array.cast(pa.float64(), safe=False)
@@ -97,7 +101,7 @@ def numbers(array: pa.Array) -> tuple[NDArray[Any], Known]:
     if pa.types.is_integer(kind):
         return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), _valid(array)
     if is_text(kind):
-        array = _floats(texts(array))
+        array = _floats(texts(array) if spelling is None else plain_numbers(texts(array), spelling))
     elif pa.types.is_decimal(kind):
         # by way of text, which is read exactly: Arrow's own conversion of a 256-bit 60.00000 is not 60
         array = _floats(array.cast(pa.string()))
@@ -142,7 +146,7 @@ def _among(text: pa.Array, words: tuple[str, ...]) -> Bools:
     return found.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def days(array: pa.Array) -> tuple[Ints, Known]:
+def days(array: pa.Array, spelling: Spelling | None = None) -> tuple[Ints, Known]:
     """Days since 1970-01-01; a moment counts as its day in UTC.
 
     >>> days(pa.array(["1970-01-02", "2021-02-30"]))[1].tolist()
@@ -151,15 +155,15 @@ def days(array: pa.Array) -> tuple[Ints, Known]:
     per_day = _per_day(array.type)
     if per_day is not None:
         return _ticks(array) // per_day, _valid(array)
-    found, known = moments(array)
+    found, known = moments(array, spelling)
     return found // _DAY, known
 
 
-def microseconds(array: pa.Array, low: int, high: int) -> tuple[Ints, Known]:
+def microseconds(array: pa.Array, low: int, high: int, spelling: Spelling | None = None) -> tuple[Ints, Known]:
     """Microseconds since 1970-01-01 in UTC, clipped to [low, high] where the unit could overflow."""
     per_day = _per_day(array.type)
     if per_day is None:
-        return moments(array)
+        return moments(array, spelling)
     if per_day > _DAY:
         return _ticks(array) // (per_day // _DAY), _valid(array)
     step = _DAY // per_day
@@ -181,13 +185,17 @@ def _ticks(array: pa.Array) -> Ints:
     return stored.fill_null(0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def moments(array: pa.Array) -> tuple[Ints, Known]:
-    """ISO 8601 text as microseconds; impossible dates and times are not known."""
+def moments(array: pa.Array, spelling: Spelling | None = None) -> tuple[Ints, Known]:
+    """Text, in ISO 8601 or as it is spelled, as microseconds; impossible dates and times are not known."""
+    if spelling is not None and pa.types.is_integer(array.type):
+        array = array.cast(pa.string())  # 20111231
     if not is_text(array.type):
         return np.zeros(len(array), dtype=np.int64), np.zeros(len(array), dtype=bool)
     text = texts(array)
     text = text.cast(pa.string()) if text.nbytes < 1 << 31 else text
-    fields = pc.extract_regex(text, pattern=_DATE + _TIME + _ZONE)
+    fields = (
+        pc.extract_regex(text, pattern=_DATE + _TIME + _ZONE) if spelling is None else parts_of_date(text, spelling)
+    )
     known = fields.is_valid().to_numpy(zero_copy_only=False)
 
     def part(name: str) -> Ints:
@@ -232,7 +240,7 @@ def values_of(column: pa.Array, domain: Bins, beyond: int = 0) -> tuple[NDArray[
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if domain.scale == "date":
-        return days(column)
+        return days(column, domain.spelling)
     if domain.scale == "datetime":
-        return microseconds(column, int(domain.minimum) - beyond, int(domain.maximum) + beyond)
-    return numbers(column)
+        return microseconds(column, int(domain.minimum) - beyond, int(domain.maximum) + beyond, domain.spelling)
+    return numbers(column, domain.spelling)

@@ -42,14 +42,14 @@ class Readings:
     @property
     def number(self) -> list[Step]:
         """Text as y, a double, null where it is no number; the trimmed text stays as v."""
-        return [trim, self._sized, self._number]
+        return [trim, self._with_sizes, self._number]
 
     @property
     def moment(self) -> list[Step]:
         """ISO 8601 text as v, microseconds since 1970 in UTC, null where it is no possible date and time."""
         return [trim, self._clock, self._moment]
 
-    def _sized(self, columns: Columns) -> Columns:
+    def _with_sizes(self, columns: Columns) -> Columns:
         """Whether a text is a number, and its size: the decimal exponent of its first digit that is not 0."""
         text = columns["v"]
         whole = text.re_extract("^[+-]?0*([0-9]*)", 1).fill_null("").length()

@@ -123,10 +123,10 @@ class EncodedRows:
         for batch in self._source.batches(names, self._progress):
             expected -= batch.num_rows
             if expected < 0:
-                raise self._changed()
+                raise self._changed_error()
             yield batch
         if expected:
-            raise self._changed()
+            raise self._changed_error()
 
     def with_public_columns(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> EncodedRows:
         """The same rows with more columns, whose codes are given for every row of the source, in its order."""
@@ -138,7 +138,7 @@ class EncodedRows:
         for name, column in columns.items():
             codes = np.asarray(column, dtype=code_dtype(schema[name].size))
             if len(codes) != starts[-1]:
-                raise self._changed()
+                raise self._changed_error()
             cut = zip(blocks, starts[:-1], strict=True)
             wider._kept[name] = [block.held_of(codes[start : start + block.rows]) for block, start in cut]
         return wider
@@ -155,7 +155,7 @@ class EncodedRows:
         blocks: list[_Block] = []
         cache = _Cache(self._room, columns)
         start = 0
-        for codes, coded in self._encoded(columns):
+        for codes, coded in self._encode_blocks(columns):
             if dropped is not None:
                 coded &= dropped.kept(start, len(codes))
             held = codes if bool(coded.all()) else codes.take(coded)
@@ -172,27 +172,27 @@ class EncodedRows:
             cache.add(held.columns)
             yield block, held
         if dropped is not None and start != dropped.rows:
-            raise self._changed()
+            raise self._changed_error()
         self._blocks, self._kept, self._room = blocks, cache.columns, cache.room
 
     def _read_again(self, names: Sequence[str]) -> Iterator[Mapping[str, Column]]:
         """Read columns that are not in memory, for the rows that are held."""
         cache = _Cache(self._room, names)
         blocks = iter(self._blocks or [])
-        for codes, _ in self._encoded(names):
+        for codes, _ in self._encode_blocks(names):
             block = next(blocks, None)
             if block is None or block.rows != len(codes):
-                raise self._changed()
+                raise self._changed_error()
             if block.keep is not None:
                 codes = codes.take(np.unpackbits(block.keep, count=block.rows).view(bool))
             cache.add(codes.columns)
             yield codes.columns
         if next(blocks, None) is not None:
-            raise self._changed()
+            raise self._changed_error()
         self._kept |= cache.columns
         self._room = cache.room
 
-    def _encoded(self, names: Sequence[str]) -> Iterator[tuple[Codes, Bools]]:
+    def _encode_blocks(self, names: Sequence[str]) -> Iterator[tuple[Codes, Bools]]:
         """Encode the rows and cut them into blocks of one size: two passes must agree on the blocks."""
         encoder = Encoder(self.schema, names)
         waiting: list[tuple[Codes, Bools]] = []
@@ -212,7 +212,7 @@ class EncodedRows:
         if rows:
             yield _join(waiting)
 
-    def _changed(self) -> SourceError:
+    def _changed_error(self) -> SourceError:
         return SourceError(
             f"{self._source.describe()}: the rows changed between two passes; try again when they do not"
         )

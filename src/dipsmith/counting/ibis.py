@@ -24,6 +24,7 @@ import pyarrow as pa
 from dipsmith.arrays import Ints
 from dipsmith.codec.encode import coder
 from dipsmith.codec.ibis import steps, unit_text
+from dipsmith.codec.spelled import refuse_spellings
 from dipsmith.codec.trials import HASHED, UNITS, trial, trials
 from dipsmith.counting.count import View
 from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding_columns, radix_words, rules_of, runs
@@ -56,6 +57,7 @@ class IbisGrouping:
 
     def __post_init__(self) -> None:
         """Refuse a warehouse that reads values in its own way, while nothing is charged."""
+        refuse_spellings(self.schema, self.source.kinds)
         self._try()
 
     def count_groups(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
@@ -72,11 +74,11 @@ class IbisGrouping:
         wanted = {name for names in sets for name in names} | deciding_columns(schema, fixed, view)
         units = schema.unit.column is not None
         names = [n for n in schema.names if n in wanted or units]
-        rows = self._coded(self.source.table, names, self._units() if units else {})
+        rows = self._select_codes(self.source.table, names, self._units() if units else {})
         known = [rows[self._name(n)] >= 0 for n in names if not schema[n].domain.total]
         rows = rows.filter(known) if known else rows
         if units:
-            rows = self._truncated(rows)
+            rows = self._truncate_units(rows)
         held = [rows[self._name(n)] == int(c) for n, c in fixed]
         for rule in rules_of(schema, view):
             parts = [_among(rows[self._name(name)], codes) for name, codes in rule.never]
@@ -91,7 +93,7 @@ class IbisGrouping:
     def _name(self, attribute: str) -> str:
         return f"c{self.schema.names.index(attribute)}"
 
-    def _coded(self, table: Table, names: Sequence[str], others: Mapping[str, Column]) -> Table:
+    def _select_codes(self, table: Table, names: Sequence[str], others: Mapping[str, Column]) -> Table:
         """The codes of some attributes as columns c0, c1, …, with other columns; step by step."""
         waiting = {n: steps(self.schema[n], table[n].type(), self.source.can) for n in names}
         made = {n: {"v": table[n]} for n in names}
@@ -124,7 +126,7 @@ class IbisGrouping:
     def _key(self) -> str:
         return (self.key or secrets.token_bytes(32)).hex()
 
-    def _truncated(self, rows: Table) -> Table:
+    def _truncate_units(self, rows: Table) -> Table:
         """At most `max_rows` rows of every unit, by the keyed hash; none of those without a unit."""
         limit = self.schema.unit.max_rows
         rows = rows.filter(_has_unit(rows.u))
@@ -146,10 +148,10 @@ class IbisGrouping:
     def _digest(self, text: Column) -> Column:
         found = hash_text(text, self.source.warehouse.name)
         if found is None:
-            raise self._unhashed()
+            raise self._no_hash_error()
         return found
 
-    def _unhashed(self) -> SourceError:
+    def _no_hash_error(self) -> SourceError:
         return SourceError(
             f"{self.source.describe()}: this warehouse has no SHA-256, by which the rows of a unit with more than max_rows are "
             "chosen; give table.to_pyarrow(), which brings the rows here"
@@ -201,7 +203,7 @@ class IbisGrouping:
             expected.append(np.asarray(coder(attribute)(values), dtype=np.int64))
             with self.source.failures():
                 given = _trial_rows(self.source.table, name, values)
-                tried = self._coded(given, [name], {"i": given[f"{name}_i"]})
+                tried = self._select_codes(given, [name], {"i": given[f"{name}_i"]})
                 made = tried[self._name(name)]
                 parts.append(tried.select(i=tried.i, a=constant(place, "int64"), made=made))
         found = self.source.answer(stack(parts))
@@ -221,7 +223,7 @@ class IbisGrouping:
         places = dict(zip(found["i"].to_pylist(), found["made"].to_pylist(), strict=True))
         ranked = sorted(HASHED, key=lambda text: sha256(text.encode()).digest())
         if [places[i] for i in range(len(HASHED))] != [ranked.index(text) for text in HASHED]:
-            raise self._unhashed()
+            raise self._no_hash_error()
         for name in (n for n in (self.schema.unit.column, self.schema.unit.per) if n is not None):
             if self.source.kinds[name] != "text":
                 self._unit_text(name, self.source.table[name])

@@ -18,6 +18,7 @@ import numpy as np
 
 from dipsmith.arrays import Ints
 from dipsmith.codec.postgresql import CodedSql, encode_in_sql, unit_text
+from dipsmith.codec.spelled import refuse_spellings
 from dipsmith.counting.count import View
 from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding_columns, radix_words, rules_of, runs
 from dipsmith.counting.units import hashed_columns
@@ -36,7 +37,8 @@ class PostgresGrouping:
     key: bytes | None = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse units that engines spell differently, while nothing is charged."""
+        """Refuse cells that only a file is read by, and units that engines spell differently, while nothing is charged."""
+        refuse_spellings(self.schema, self.source.kinds)
         if self.schema.unit.column is not None:
             self._units()
 
@@ -71,14 +73,14 @@ class PostgresGrouping:
         rows = _select_codes(rows, columns, [u for u, _ in units])
         rows = f"SELECT * FROM ({rows}) AS t3" + (f" WHERE {' AND '.join(known)}" if known else "")
         if units:
-            rows = self._truncated(rows, [u for u, _ in units])
+            rows = self._truncate_units(rows, [u for u, _ in units])
         rows = f"SELECT * FROM ({rows}) AS held" + (f" WHERE {' AND '.join(where)}" if where else "")
         return _sum_groups(_group_first(rows, [[self._code(n) for n in s] for s in sets]), [], keys)
 
     def _code(self, name: str) -> str:
         return f"c{self.schema.names.index(name)}"
 
-    def _truncated(self, rows: str, units: Sequence[str]) -> str:
+    def _truncate_units(self, rows: str, units: Sequence[str]) -> str:
         """At most `max_rows` rows of every unit, by the keyed hash; none of those without a unit."""
         unit = ", ".join(units)
         hashed = [self._code(n) for n in hashed_columns(self.schema)]

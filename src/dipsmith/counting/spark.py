@@ -49,13 +49,13 @@ class SparkGrouping:
         tally = _Tally(_write(self.schema), tuple(map(tuple, sets)), fixed, view, width)
         made = ", ".join(["tag int", *(f"{w} bigint" for w in words), "n bigint"])
         with failures(self.source.describe()):
-            counted = on_workers(self._held, tally, made)
+            counted = on_workers(self._cached_rows, tally, made)
             summed = counted.groupBy("tag", *words).sum("n")
             found = summed.toArrow() if hasattr(summed, "toArrow") else pa.Table.from_pandas(summed.toPandas())
         return by_set([c.to_numpy().astype(np.int64, copy=False) for c in found.columns], sizes)
 
     @cached_property
-    def _held(self) -> Any:
+    def _cached_rows(self) -> Any:
         """The rows that count, one number or a few each, kept by the cluster for later passes."""
         from pyspark import StorageLevel
 
@@ -174,11 +174,11 @@ class _Tally:
                 large.add(fuse(codes, self.sets[i]))
         for i, counts in zip(dense, tally.counts(), strict=True):
             keys = np.flatnonzero(counts)
-            yield self._found(i, [keys], counts[keys])
+            yield self._to_batch(i, [keys], counts[keys])
         for i, large in sparse.items():
-            yield self._found(i, *large.found())
+            yield self._to_batch(i, *large.found())
 
-    def _found(self, tag: int, keys: Keys, counts: Ints) -> pa.RecordBatch:
+    def _to_batch(self, tag: int, keys: Keys, counts: Ints) -> pa.RecordBatch:
         none = np.zeros(len(counts), dtype=np.int64)
         columns = {"tag": pa.array(np.full(len(counts), tag, dtype=np.int32))}
         for j in range(self.width):

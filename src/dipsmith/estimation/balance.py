@@ -48,7 +48,7 @@ def balance(rows: Codes, wanted: int, expected: Mapping[tuple[str, ...], Floats]
         for start in range(0, len(ours), BLOCK):
             block = slice(start, start + BLOCK)
             most = _most((first + start) / spare.size, wanted)
-            leaving, entering = _exchanged(excess, weights, ours[block], theirs[block], most)
+            leaving, entering = _choose_exchange(excess, weights, ours[block], theirs[block], most)
             here, there = begin + start + leaving, first + start + entering
             kept[here], spare[there] = spare[there], kept[here]
     return rows.take(kept)
@@ -98,7 +98,7 @@ def _move(excess: Floats, weights: Floats, out: Cells, into: Cells) -> None:
         np.add.at(excess, cells, sign * weights[cells])
 
 
-def _exchanged(excess: Floats, weights: Floats, ours: Cells, theirs: Cells, most: int) -> tuple[Cells, Cells]:
+def _choose_exchange(excess: Floats, weights: Floats, ours: Cells, theirs: Cells, most: int) -> tuple[Cells, Cells]:
     """Which rows of a block leave and which enter, the worst and the best of it; `excess` is what is left after that."""
     over, under = excess[ours].sum(axis=1), excess[theirs].sum(axis=1)
     leaving, entering = np.argsort(-over, kind="stable"), np.argsort(under, kind="stable")

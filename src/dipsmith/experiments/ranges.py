@@ -51,14 +51,14 @@ class Range:
     @property
     def labels(self) -> tuple[str, ...]:
         """Its parts, as they are called in tables."""
-        if self._listed:
+        if self._is_list:
             return tuple(str(v) for v in range(int(self.low), int(self.high) + 1))
         edges = [f"{e:.0f}" if self.whole else f"{e:.3g}" for e in self._edges]
         return tuple(f"{a} to {b}" for a, b in pairwise(edges))
 
     def label(self, value: float) -> str:
         """The part that a number lies in."""
-        if self._listed:
+        if self._is_list:
             return f"{value:.0f}"
         return self.labels[min(PARTS - 1, int(np.searchsorted(self._edges[1:-1], value, side="right")))]
 
@@ -83,7 +83,7 @@ class Range:
         return f"{self.low:g} to {self.high:g} ({kind}{'logarithmic' if self.logarithmic else 'linear'})"
 
     @property
-    def _listed(self) -> bool:
+    def _is_list(self) -> bool:
         return self.whole and self.high - self.low < FEW
 
     @property

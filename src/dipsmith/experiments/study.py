@@ -156,7 +156,7 @@ class MethodEntry(StudyPart):
         return Range(entry.from_, entry.to, entry.scale == "log", whole)
 
     @model_validator(mode="after")
-    def _known(self) -> Self:
+    def _refuse_unknown(self) -> Self:
         if self.method not in METHODS:
             raise ValueError(f"method '{self.method}' is unknown; choose one of: {', '.join(METHODS)}")
         known = self.parameters

@@ -45,13 +45,13 @@ def direct_estimate(release: Release, answer: AnswerRoute, asked: str, reference
     if answer.planned:
         # Sums are planned for the reference that was agreed; tables know no reference, and tell the schema's first.
         told = planned_references(release, asked) if labels else {}
-        return _estimated(answer.results, release, references, PLANNED, told)
-    return _estimated(answer.results, release, {} if labels else references, MEASURED, {})
+        return _as_estimated(answer.results, release, references, PLANNED, told)
+    return _as_estimated(answer.results, release, {} if labels else references, MEASURED, {})
 
 
 def estimates_of(found: Sequence[Result], release: Release, references: References, rule: str) -> Estimated:
     """Results of tables of whole rows, changed from the schema's first levels to the references that were asked for."""
-    return _estimated(found, release, references, rule, {})
+    return _as_estimated(found, release, references, rule, {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ def measured_pair(release: Release, first: str, second: str, draws: int = DRAWS)
     return NoisyPair(counts, noise).told_apart()
 
 
-def _estimated(
+def _as_estimated(
     found: Sequence[Result], release: Release, references: References, rule: str, told: References
 ) -> Estimated:
     """Results as a table of coefficients, those of all parts together, with other references than they are `told` with."""

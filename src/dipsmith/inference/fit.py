@@ -287,13 +287,13 @@ def _is_plain(analysis: Analysis) -> bool:
 def _follows(analysis: Analysis, names: tuple[str, ...], schema: Schema) -> Flags | None:
     """Which coefficients name public columns alone: they are biased by what those of private columns lose."""
     private = set(schema.private)
-    if schema.neighbours != "label" or private & _named(analysis.formula.response):
+    if schema.neighbours != "label" or private & _name_columns(analysis.formula.response):
         return None
-    terms = {str(t) for t in analysis.formula.terms if private & {n for f in t.factors for n in _named(f)}}
+    terms = {str(t) for t in analysis.formula.terms if private & {n for f in t.factors for n in _name_columns(f)}}
     return np.array([term_of(name) not in terms for name in names])
 
 
-def _named(node: Node) -> set[str]:
+def _name_columns(node: Node) -> set[str]:
     return {n.name for n in nodes(node) if isinstance(n, Column)}
 
 

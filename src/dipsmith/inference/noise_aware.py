@@ -278,7 +278,7 @@ def with_noise(
         estimate = estimate - taken
         notes.append("The bias that the mechanism shows when it is run on the release is taken off.")
         within = np.where(step.beyond, np.nan, within)
-        notes += _refused(each[0].names, step.beyond)
+        notes += _list_refusals(each[0].names, step.beyond)
     if (lost := int((np.isnan(shift.variance) & ~np.isnan(u).any(axis=0)).sum())) > 0:
         notes.append(f"{lost} estimates could not be found in most runs and have no interval.")
     mechanism = between / m + noise
@@ -341,7 +341,7 @@ def _common(shrunk: Floats, estimate: Floats, shift: _Moments, others: Flags) ->
     return float(np.average(shrunk[known], weights=weight)) if weight.sum() > 0 else 0.0
 
 
-def _refused(names: tuple[str, ...], beyond: Flags) -> list[str]:
+def _list_refusals(names: tuple[str, ...], beyond: Flags) -> list[str]:
     if not beyond.any():
         return []
     some = [n for n, b in zip(names, beyond, strict=True) if b]

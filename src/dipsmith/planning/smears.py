@@ -36,6 +36,17 @@ def bin_warnings(schema: Schema) -> tuple[str, ...]:
                 f"column '{attribute.name}': its widest bin, {widths.max():,.6g}, is wider than most of its values are large, so "
                 "means and quantiles will move; cut it finer where values are, or write law: log"
             )
+    learned = [
+        a.name
+        for a in schema
+        if schema.provenance.startswith("learned") and isinstance(a.domain, Bins) and a.domain.scale == "number"
+    ]
+    if learned:
+        more = f" and {len(learned) - 3} more" if len(learned) > 3 else ""
+        found.append(
+            f"the bins of {', '.join(learned[:3])}{more} were learned without their single values: a value with decimals that many "
+            "rows share (a price, a rate, a density) is smeared over its bin; give it one of its own (edges: [7.25, 7.26, …])"
+        )
     open_ended = [a.name for a in schema if isinstance(a.domain, Bins) and a.domain.open != "none"]
     if open_ended:
         more = f" and {len(open_ended) - 3} more" if len(open_ended) > 3 else ""

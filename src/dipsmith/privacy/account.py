@@ -117,8 +117,14 @@ class Account:
     private: tuple[str, ...] | None = None
     delta: Fraction = Fraction(0)
     charged_runs: int = 0
-    looks: int = 0
+    looked: tuple[str, ...] = ()
+    """What was looked at, look by look."""
     grants: tuple[Grant, ...] = ()
+
+    @property
+    def looks(self) -> int:
+        """How many confidential looks were logged."""
+        return len(self.looked)
 
     @property
     def remaining_units(self) -> int:

@@ -121,7 +121,7 @@ def _enter(books: Books, row: Row, content: dict[str, Any]) -> Books:
         return replace(_check_signature(books, "signatory", content), signatory=check_public(content["public"]))
     elif row.kind == "looked":
         account = accounts.get(content["name"], Account(content["name"]))
-        accounts[account.name] = replace(account, looks=account.looks + 1)
+        accounts[account.name] = replace(account, looked=(*account.looked, str(content["event"]["what"])))
     elif row.kind == "declined":
         assert isinstance(books.declined, dict)
         books.declined[content["request"]] = Declined(content["name"], content["by"], content["why"], row.time)

@@ -154,7 +154,7 @@ class Chain:
 
     @contextmanager
     def _transaction(self, create: bool, write: bool) -> Iterator[Transaction]:
-        with self._translated(), self._connection(create) as connection:
+        with self._translate_errors(), self._connection(create) as connection:
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
                 self._recognise(connection, create)
@@ -197,7 +197,7 @@ class Chain:
             connection.execute(f"PRAGMA user_version={VERSION}")
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.ProgrammingError:
@@ -229,7 +229,7 @@ class Transaction:
 
     def rows(self, known: Row | None = None) -> list[Row]:
         """The rows after a known one; refuses rows that were edited, deleted or reordered, or a known one that is gone."""
-        if not self._initialised():
+        if not self._is_initialised():
             if known is not None:
                 raise DamageError(f"ledger '{self._name}' lost its rows while in use: restore it, never go back")
             return []
@@ -257,7 +257,7 @@ class Transaction:
 
     def check(self) -> list[Row]:
         """All rows, after checking the file's pages, its guards and every link of the chain."""
-        if not self._initialised():
+        if not self._is_initialised():
             raise DamageError(f"ledger '{self._name}' has no rows: {RESTORE}")
         if self.connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
             raise DamageError(f"ledger '{self._name}' has damaged pages: {RESTORE}")
@@ -278,7 +278,7 @@ class Transaction:
         self.connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", map(astuple, rows))
         return rows
 
-    def _initialised(self) -> bool:
+    def _is_initialised(self) -> bool:
         (objects,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         return bool(objects)
 

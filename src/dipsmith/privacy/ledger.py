@@ -206,7 +206,7 @@ class Ledger:
                 require_resumable(known)
                 return []
             charge = self._affordable(books, name, budget, protects)
-            sealed = self._sealed(books, name, digests, another_grant)
+            sealed = self._seal_sources(books, name, digests, another_grant)
             priced = {"pricing": "gaussian"} if books.accounts[name].currency == "rho" else {}
             return [("reserved", {**request, **sealed, **priced, "charge": charge})]
 
@@ -284,8 +284,12 @@ class Ledger:
 
     def looks(self, name: str) -> int:
         """How many confidential looks were logged for a dataset."""
+        return len(self.looked(name))
+
+    def looked(self, name: str) -> tuple[str, ...]:
+        """What was looked at, look by look."""
         account = self._read().accounts.get(name) if self._chain.exists() else None
-        return 0 if account is None else account.looks
+        return () if account is None else account.looked
 
     def charged_for(self, digests: Iterable[str]) -> tuple[str, ...]:
         """The datasets that were charged for a source with one of these digests."""
@@ -358,7 +362,7 @@ class Ledger:
         if key and any(s.key == key.id and not any(key.opens(s, digest) for digest in digests) for s in run.seals):
             raise BudgetError(f"request '{run.id}' was reserved for other rows: use a new request id")
 
-    def _sealed(self, books: Books, name: str, digests: Sequence[str], confirmed: bool) -> dict[str, Any]:
+    def _seal_sources(self, books: Books, name: str, digests: Sequence[str], confirmed: bool) -> dict[str, Any]:
         """What a reservation says of its sources; refuses one that another dataset was charged for."""
         key = self._key_file.key(seal for run in books.others(name) for seal in run.seals) if digests else None
         if key is None:
@@ -380,8 +384,7 @@ class Ledger:
         if charge > account.remaining_units:
             missing = of_units(account.currency, charge - account.remaining_units)
             granted = of_units(account.currency, account.granted_units)
-            converted = f", which costs ρ = {decimal_text(charge)},"
-            price = "" if budget.currency == account.currency else converted
+            price = "" if budget.currency == account.currency else f", which costs ρ = {decimal_text(charge)},"
             raise BudgetError(
                 f"'{name}' was asked for {budget}{price} but {account.remaining or 'nothing'} of {granted} "
                 f"is left; to grant more: {self._command(name, missing)}"
@@ -390,10 +393,8 @@ class Ledger:
 
     def _no_grant(self, name: str, budget: Budget) -> BudgetError:
         return BudgetError(
-            f"'{name}' has no grant in ledger '{self.path}', asked for {budget}; "
-            f"to grant it: {self._command(name, budget)}"
+            f"'{name}' has no grant in ledger '{self.path}', asked for {budget}; to grant it: {self._command(name, budget)}"
         )
 
     def _command(self, name: str, budget: Budget) -> str:
-        ledger = shlex.quote(self.path)
-        return f"dipsmith ledger grant {shlex.quote(name)} --ledger {ledger} {option_of(budget)}"
+        return f"dipsmith ledger grant {shlex.quote(name)} --ledger {shlex.quote(self.path)} {option_of(budget)}"

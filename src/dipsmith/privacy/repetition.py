@@ -130,12 +130,12 @@ class Repetitions:
         would void the price.
         """
         if self.eta <= 0:
-            return self._thinned(stream, self.eta, 1)
+            return self._draw_thinned(stream, self.eta, 1)
         while True:
             # The untruncated law: one geometric for each whole η, and the rest by rejection.
             runs = sum(self._failures(stream) for _ in range(floor(self.eta)))
             if rest := self.eta - floor(self.eta):
-                runs += self._thinned(stream, rest, 0)
+                runs += self._draw_thinned(stream, rest, 0)
             if runs:
                 return runs
 
@@ -159,7 +159,7 @@ class Repetitions:
             sleep(max(0, padded - runs) * (monotonic() - start) / runs)
         return kept
 
-    def _thinned(self, stream: Stream, eta: Fraction, least: int) -> int:
+    def _draw_thinned(self, stream: Stream, eta: Fraction, least: int) -> int:
         """A geometric k ≥ least, kept with probability Π_{l=least}^{k−1} (l + η)/(l + 1).
 
         For −1 < η ≤ 0 the least is 1, for 0 < η < 1 it is 0.

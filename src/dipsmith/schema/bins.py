@@ -305,7 +305,7 @@ def recipe(bins: Bins) -> Recipe | None:
     if bins.law != "uniform":
         return {**(recipe(replace(bins, law="uniform")) or {"width": 1}), "law": bins.law}
     scale, low, high, missing = bins.scale, bins.minimum, bins.maximum, bins.missing
-    bins = replace(bins, step=None, open="none")
+    bins = replace(bins, step=None, open="none", spelling=None)
     size = len(bins.labels)
     inner = bins.edges[1:3] if size > 2 else bins.edges[:2]
     width = _snap(bins.edges[1] - bins.edges[0]) / (DAY if scale == "datetime" else 1)

@@ -17,6 +17,7 @@ from dipsmith.schema.bins import MAX_DAYS, as_plain, point
 from dipsmith.schema.domain import MAX_LEVELS, MISSING_LABEL, Scale
 from dipsmith.schema.drafts import commented_draft
 from dipsmith.schema.proposals import MOST_SINGLE, WIDE, log_edges
+from dipsmith.schema.spelling import Spelling
 
 LONGEST_TITLE = 200
 
@@ -34,6 +35,7 @@ class ColumnFacts:
     maximum: str | None = None
     missing: bool = False
     ordered: bool = False
+    spelling: Spelling | None = None
 
 
 def draft_from_facts(
@@ -42,8 +44,8 @@ def draft_from_facts(
     """A draft from a dictionary; with a header, of its columns in its order. Columns of which too little is said are left open.
 
     >>> text = draft_from_facts([ColumnFacts("sex", "string", "Sex", (("1", "men"), ("2", "women")))], "t", said_by="codes.csv")
-    >>> text.splitlines()[-1]
-    '- {name: sex, type: string, title: Sex, enum: [men, women], other: women, role: private}'
+    >>> text.splitlines()[-3]
+    "  collapse: {map: {'1': men, '2': women}}"
     """
     known = {fact.name: fact for fact in facts}
     if len(known) < len(facts):
@@ -78,7 +80,10 @@ def _field(fact: ColumnFacts) -> tuple[str, dict[str, object] | None, str]:
             found = {k: None if b is None else as_plain(scale, point(scale, b)) for k, b in bounds.items()}
         said = "nothing is said of it" if fact.type is None else f"type {fact.type}"
         reason = f"{said}; add {'its public values' if scale is None else 'its public bounds'}"
-    missing = {"missing": True} if fact.missing else {}
+    missing: dict[str, object] = {"missing": True} if fact.missing else {}
+    if fact.spelling is not None and "enum" not in found:
+        missing |= fact.spelling.keys
+        reason += f"; written {fact.spelling.words}"
     return fact.name, {**keys, **found, **missing, "role": "private"}, reason
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import SchemaError
+from dipsmith.schema.spelling import Spelling
 
 MISSING_LABEL = "(missing)"
 MAX_LEVELS = 100_000
@@ -146,7 +147,8 @@ class Bins(Coded):
 
     How values are released: drawn within a bin by `law`, evenly or evenly in the logarithm, in multiples of `step` (a power of
     ten such as 0.01 on the number scale, microseconds for moments; None where the schema does not say). `open` are the ends
-    beyond which values may lie: they are counted in the end bin, and nobody states how far they reach.
+    beyond which values may lie: they are counted in the end bin, and nobody states how far they reach. `spelling` says how
+    cells are written in the table that is read, where these are no plain numbers or ISO dates.
 
     >>> Bins((17, 30, 65, 91), "integer", ("young", "middle", "old"), 17, 90).size
     3
@@ -161,6 +163,7 @@ class Bins(Coded):
     law: Law = "uniform"
     step: float | None = None
     open: OpenEnds = "none"
+    spelling: Spelling | None = None
     ordered: ClassVar[bool] = True
     total: ClassVar[bool] = True
     """Every value has a code: values outside are clipped, unreadable ones count as the minimum."""

@@ -85,6 +85,10 @@ class FieldEntry(Entry):
     open: Literal["low", "high", "both"] | None = None
     bins: BinsEntry | None = None
     precision: Text | None = None
+    decimalChar: Text | None = None  # noqa: N815 - the words of Frictionless table schemas
+    groupChar: Text | None = None  # noqa: N815
+    bareNumber: bool | None = None  # noqa: N815
+    format: Text | None = None
     collapse: CollapseEntry | None = None
     other: Text | None = None
     missing: bool = False
@@ -163,7 +167,6 @@ _ADVICE = {
     "neighbors": "it is spelled neighbours",
     "default": "say where values outside the domain go with other or missing",
     **dict.fromkeys(("decimals", "digits", "decimal_places"), "write precision: 0.01 for two decimals"),
-    "format": "dates and datetimes are ISO 8601 (2011-12-31)",
 }
 
 

@@ -36,9 +36,13 @@ from dipsmith.schema.merging import RARE, rare_values
 from dipsmith.schema.naming import check_name
 from dipsmith.schema.rules import Rule, choose_codes, dependency_rules, in_words
 from dipsmith.schema.schema import Schema, Unit
+from dipsmith.schema.spelling import read_spelling
 
 WEIGHT_BINS = 12
 """A survey weight without `bins` is cut into so many bins of equal width on the log scale."""
+
+OF_RANGES = ("minimum", "maximum", "open", "bins", "precision", "decimalChar", "groupChar", "bareNumber", "format")
+"""What goes with numbers and times that have bounds."""
 
 OF_HOUSEHOLDS = ("unit", "neighbours", "members", "key", "max_members", "order", "rows")
 """What a schema of members leaves to that of the households."""
@@ -208,19 +212,7 @@ def _unit(entry: str | UnitEntry, order: str | None) -> Unit:
 
 def _attribute(field: FieldEntry, base: Path) -> Attribute:
     if field.type == "boolean":
-        keys = (
-            "enum",
-            "minimum",
-            "maximum",
-            "open",
-            "bins",
-            "collapse",
-            "other",
-            "ordered",
-            "precision",
-            "hierarchy",
-            "totals",
-        )
+        keys = ("enum", *OF_RANGES, "collapse", "other", "ordered", "hierarchy", "totals")
         _refuse(field, keys, "a boolean column")
         return Attribute.boolean(
             field.name, missing=field.missing, role=field.role, title=field.title, fixed=field.fixed
@@ -234,14 +226,14 @@ def _attribute(field: FieldEntry, base: Path) -> Attribute:
 
 def _refuse(field: FieldEntry, keys: tuple[str, ...], what: str) -> None:
     for key in keys:
-        if getattr(field, key):
+        if getattr(field, key) or (key == "bareNumber" and field.bareNumber is False):
             raise SchemaError(f"'{key}' does not go with {what}; remove it")
 
 
 def _categories(field: FieldEntry, base: Path) -> Categories:
     if field.type not in ("string", "integer"):
         raise SchemaError(f"enum goes with type string or integer, not {field.type}; give minimum, maximum and bins")
-    _refuse(field, ("minimum", "maximum", "open", "bins", "precision"), "enum")
+    _refuse(field, OF_RANGES, "enum")
     values = CodeList.read(base / field.enum).codes if isinstance(field.enum, str) else tuple(field.enum or ())
     if field.type == "integer":
         for wrong in (v for v in values if not is_whole(v)):
@@ -288,7 +280,9 @@ def _bins(field: FieldEntry) -> Bins:
     if field.role == "weight" and field.bins is None and made.minimum > 0:
         made = bins.by_ratio(made.scale, made.minimum, made.maximum, WEIGHT_BINS, missing=made.missing)
     law = made.law if field.bins is None else field.bins.law
-    return replace(made, law=law, step=bins.read_precision(made.scale, field.precision), open=field.open or "none")
+    step = bins.read_precision(made.scale, field.precision)
+    spelling = read_spelling(made.scale, field.decimalChar, field.groupChar, field.bareNumber, field.format)
+    return replace(made, law=law, step=step, open=field.open or "none", spelling=spelling)
 
 
 def _cut(field: FieldEntry) -> Bins:

@@ -71,6 +71,7 @@ def _field(attribute: Attribute) -> Line:
         field["open"] = None if domain.open == "none" else domain.open
         field["bins"] = recipe(domain)
         field["precision"] = show_precision(domain)
+        field |= {} if domain.spelling is None else domain.spelling.keys
     elif attribute.type != "boolean":
         field["enum"] = [int(v) for v in domain.values] if attribute.type == "integer" else list(domain.values)
         field["collapse"] = _collapse(domain) if domain.labels != domain.values else None

@@ -71,7 +71,7 @@ class ParquetFile:
         with reading(self.path, self.stamp), self._open() as file:
             texts = [name for name in columns if _has_dictionary(file, name)]
             done, rows = 0, max(file.metadata.num_rows, 1)
-            decoded = self._decoded(file.metadata, list(columns), texts)
+            decoded = self._decode(file.metadata, list(columns), texts)
             try:
                 with closing(read_ahead(decoded)) as batches:
                     for batch in batches:
@@ -80,9 +80,9 @@ class ParquetFile:
                         if progress is not None:
                             progress(done / rows)
             except pa.ArrowException:
-                retell(self._damaged())
+                retell(self._damage_error())
 
-    def _decoded(self, metadata: pq.FileMetaData, columns: list[str], texts: list[str]) -> Iterator[pa.RecordBatch]:
+    def _decode(self, metadata: pq.FileMetaData, columns: list[str], texts: list[str]) -> Iterator[pa.RecordBatch]:
         rows = BATCH_ROWS if len(columns) > _FEW else 2 * BATCH_ROWS
         with pq.ParquetFile(self.path, metadata=metadata, read_dictionary=texts, **_INT96) as file:
             for groups in _runs_of_groups(metadata):
@@ -95,9 +95,9 @@ class ParquetFile:
         try:
             return pq.ParquetFile(self.path, **_INT96)
         except pa.ArrowException:
-            retell(self._damaged())
+            retell(self._damage_error())
 
-    def _damaged(self) -> SourceError:
+    def _damage_error(self) -> SourceError:
         return SourceError(f"{self.path}: not a readable Parquet file (damaged or cut short); write it again")
 
 

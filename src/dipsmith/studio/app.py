@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from dipsmith.studio import (
+    check,
     compare,
     explorer,
     ledger,
@@ -44,6 +45,9 @@ ADDRESSES: Sequence[tuple[str, str, View]] = (
     ("POST", "/api/p/{project}/schema", schema.save),
     ("POST", "/api/p/{project}/schema/import", schema.read_yaml),
     ("POST", "/api/codes", schema.codes),
+    ("GET", "/p/{project}/check", check.show),
+    ("POST", "/api/p/{project}/check", check.begin),
+    ("GET", "/api/p/{project}/check", check.watch),
     ("GET", "/p/{project}/plan", plan.show),
     ("GET", "/p/{project}/choices.yaml", plan.export),
     ("GET", "/p/{project}/script.py", plan.script),

@@ -42,7 +42,7 @@ MOST_BODY = 8 << 20
 """Bytes of a request other than an upload, which has its own limit."""
 MOST_OFFERED = 1000
 """Bytes of what someone who is not in yet may send."""
-PAGE = re.compile(r"/|/ledger|/p/[a-z0-9-]+/(schema|plan|run|release|questions|compare|ledger)(/[a-z0-9-]+)?")
+PAGE = re.compile(r"/|/ledger|/p/[a-z0-9-]+/(schema|check|plan|run|release|questions|compare|ledger)(/[a-z0-9-]+)?")
 """The addresses that a browser opens by itself; it gets the shell."""
 STATIC = re.compile(r"/static/[a-z]+\.(js|css|svg)")
 ENTER = "/enter"

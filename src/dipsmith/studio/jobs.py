@@ -42,7 +42,7 @@ class Job:
     """
 
     id: str
-    kind: Literal["run", "confirm", "compare", "rehearse"]
+    kind: Literal["run", "confirm", "compare", "check", "rehearse"]
     project: str
     asked: Mapping[str, Any]
     created: float
@@ -55,7 +55,7 @@ class Job:
 
     @property
     def charge(self) -> str | None:
-        """Its request id in the ledger; None for what costs nothing: a comparison, a trial on a stand-in."""
+        """Its request id in the ledger; None for what costs nothing: a comparison, a check, a trial on a stand-in."""
         return charge_of({"id": self.id, "kind": self.kind, "asked": self.asked})
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Job:
 
 def charge_of(job: Mapping[str, Any]) -> str | None:
     """The request id under which the ledger charges what `job.json` asks for; a run's is the job's own."""
-    return None if job["kind"] in ("compare", "rehearse") else job["asked"].get("request", job["id"])
+    return None if job["kind"] in ("compare", "check", "rehearse") else job["asked"].get("request", job["id"])
 
 
 def folder_of(workspace: Workspace, job: str) -> Path:
@@ -155,7 +155,7 @@ def cancel(workspace: Workspace, job: str) -> None:
             raise BudgetError("too late to cancel: the data is being read, and what was spent stays spent") from None
         if found.charge is not None:
             Ledger(found.ledger).cancel(found.charge)
-        elif found.kind == "compare" and _state(found.folder).get("status") == "running":
+        elif found.kind in ("compare", "check") and _state(found.folder).get("status") == "running":
             raise UsageError("too late to cancel: the data is being read, and the look is logged")
         write_whole(found.folder / "cancelled", b"")
         write_state(found.folder, "cancelled", "cancelled before any data was read", 1.0)

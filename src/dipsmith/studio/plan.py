@@ -29,6 +29,7 @@ from dipsmith.studio.choices import Choices, supported_for
 from dipsmith.studio.jobs import list_jobs
 from dipsmith.studio.meaning import BETS, RELATIONS, meaning, practice
 from dipsmith.studio.members import members_file
+from dipsmith.studio.public_files import PublicFiles
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.studio.workspace import Project, Workspace
@@ -148,6 +149,9 @@ def answer(visit: Visit) -> Mapping[str, Any]:
         planned = make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each)
     if expected is None and not problem and choices.planned(schema):
         expected = AnalysisPlan.of_tables(choices.planned(schema), schema, planned.steps, facts.rows)
+    # What is refused is no part of the plan that is shown, nor of the command that makes it.
+    kept = replace(choices, analyses=() if problem else choices.analyses)
+    kept = replace(kept, files=PublicFiles()) if trouble else kept
     return {
         **_plan_facts(planned, schema, visit.text("seek", 200), all_of_them=visit.body.get("all") is True),
         "files": trouble,
@@ -157,7 +161,7 @@ def answer(visit: Visit) -> Mapping[str, Any]:
         "spending": spending(account, budget, schema),
         "meaning": meaning(account, budget),
         "suggestion": {name: on_the_page(words) for name, words in asdict(suggest(schema, budget, facts.rows)).items()},
-        "commands": commands(workspace, project, schema, choices),
+        "commands": commands(workspace, project, schema, kept),
     }
 
 

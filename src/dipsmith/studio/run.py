@@ -22,6 +22,7 @@ from dipsmith.sources.header import check_header
 from dipsmith.studio import jobs
 from dipsmith.studio.accounts import account_of
 from dipsmith.studio.budget_bar import budget_bar, symbol
+from dipsmith.studio.check import is_unchecked
 from dipsmith.studio.members import members_file
 from dipsmith.studio.plan import choices_of, commands, facts_of, ready, spending
 from dipsmith.studio.schema import schema_of
@@ -55,6 +56,7 @@ def show(visit: Visit) -> Screen:
         "settings": ", ".join(f"{k} = {v}" for k, v in choices.settings.items()) or "as by default",
         "members": members_file(workspace, project.document),
         "command": commands(workspace, project, schema, choices)["run"],
+        "unchecked": is_unchecked(workspace, project, schema),
         "bar": budget_bar(account, planned=spends["units"] if spends["allowed"] else None),
         "state": {"project": project.id, "request": uuid.uuid4().hex, **seen},
     }

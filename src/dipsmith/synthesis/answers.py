@@ -44,6 +44,7 @@ from dipsmith.errors import UsageError
 from dipsmith.regression.analysis import Analysis, Family, read_formula
 from dipsmith.regression.estimates import Estimates, Estimator, term_of
 from dipsmith.schema.analysis import Model, PlannedAnalysis, split_by
+from dipsmith.schema.formula.tree import Column, nodes
 from dipsmith.synthesis.supports import Support, quoted
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class AnswerRoute:
         if direct and analysis.family in MODELS:
             found = [r for r in result_for(release.results, asked) if r.model == MODELS[analysis.family]]
             planned = bool(found)
-            found = found or _measured(release, asked, analysis, references, draws)
+            found = found or _from_measured_tables(release, asked, analysis, references, draws)
         if (refusal := next((part.refusal for part in found if part.refusal), None)) is not None:
             return cls(gap=Gap(asked, refusal.reason, refusal.ask))
         if any(_loses_a_term(part) for part in found):
@@ -212,7 +213,9 @@ def planned_references(release: Release, formula: str) -> dict[str, str]:
 # --- direct estimates ------------------------------------------------------------------------------------
 
 
-def _measured(release: Release, asked: str, analysis: Analysis, references: References, draws: int) -> Sequence[Result]:
+def _from_measured_tables(
+    release: Release, asked: str, analysis: Analysis, references: References, draws: int
+) -> Sequence[Result]:
     """What measured tables say of a formula; nothing where they do not hold all of it."""
     try:
         # Under `label` the design itself knows the reference; tables of whole rows are told with the schema's first level.
@@ -298,12 +301,28 @@ def _loses_a_term(found: Result) -> bool:
 def _gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
     """What the release lacks for intervals; odds of whole rows need one table of all columns, not of every two."""
     gap = missing_for(release, asked)
-    if gap is None and release.schema.neighbours != "label" and analysis.family in ("logistic", "firth"):
-        together = missing_for(release, *analysis.formula.columns)
-        if together is not None:
-            reason = f"odds need one noisy table of all columns, and {_lower(together.reason)}"
-            return Gap(asked, reason, f"Ask the steward to plan it (--analysis {quoted(asked)})")
-    return gap
+    if gap is not None or analysis.family not in ("logistic", "firth"):
+        return gap
+    if release.schema.neighbours == "label":
+        return _product_gap(release, analysis, asked)
+    together = missing_for(release, *analysis.formula.columns)
+    if together is None:
+        return None
+    reason = f"odds need one noisy table of all columns, and {_lower(together.reason)}"
+    return Gap(asked, reason, f"Ask the steward to plan it (--analysis {quoted(asked)})")
+
+
+def _product_gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
+    """Odds of a product with a private column: labels of rare cells are shrunk by more than a run on shrunk rows shows."""
+    for term in analysis.formula.terms:
+        names = {n.name for factor in term.factors for n in nodes(factor) if isinstance(n, Column)}
+        if len(term.factors) > 1 and names & set(release.schema.private):
+            what = " × ".join(f"'{name}'" for name in sorted(names))
+            reason = (
+                f"labels of rare combinations of {what} are shrunk farther than running the mechanism again can show"
+            )
+            return Gap(asked, reason, "Ask without the product, or with family='ols'")
+    return None
 
 
 def missing_for(release: Release, *asked: str) -> Gap | None:

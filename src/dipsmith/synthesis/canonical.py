@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 from dipsmith.codec import parse
 from dipsmith.codec.encode import coder
 from dipsmith.codec.parse import is_text
-from dipsmith.schema import Attribute, Codes, Schema
+from dipsmith.schema import Attribute, Bins, Codes, Schema
 from dipsmith.schema.attribute import Type
 from dipsmith.schema.codes import code_dtype
+from dipsmith.schema.spelling import Spelling
 
 BLOCK = 1 << 16
 """Rows of a piece of a table: pieces are cut by the number of rows alone."""
@@ -47,7 +48,7 @@ class PublicColumn:
     ranks: NDArray[np.int32]
 
     @classmethod
-    def of(cls, chunks: Sequence[pa.Array], kind: Type) -> PublicColumn:
+    def of(cls, chunks: Sequence[pa.Array], kind: Type, spelling: Spelling | None = None) -> PublicColumn:
         """Take a column of any layout apart."""
         decoded = [_decode(chunk) for chunk in chunks]
         if (
@@ -56,10 +57,10 @@ class PublicColumn:
             decoded = [_texts(chunk) for chunk in decoded]
         whole = pa.chunked_array(decoded, decoded[0].type if decoded else pa.string())
         if not len(whole):
-            return cls(canonical_values(pa.nulls(0), kind), np.empty(0, np.int32))
+            return cls(canonical_values(pa.nulls(0), kind, spelling), np.empty(0, np.int32))
         encoded = whole.dictionary_encode().combine_chunks()
         # Distinct as they were stored need not be distinct as they are released: "1.0" and "1" are one number.
-        values = canonical_values(encoded.dictionary, kind)
+        values = canonical_values(encoded.dictionary, kind, spelling)
         which = np.arange(len(values))
         # Arrow takes -0.0 for equal to 0.0, so that of floats it cannot say whether all are as they were.
         if values.null_count or pa.types.is_floating(values.type) or not values.equals(encoded.dictionary):
@@ -104,22 +105,25 @@ class PublicRows:
         Reads public columns only.
         """
         given = [batch.select(list(names)) for batch in batches]
-        columns = tuple(PublicColumn.of([batch.column(name) for batch in given], schema[name].type) for name in names)
+        columns = tuple(
+            PublicColumn.of([batch.column(name) for batch in given], schema[name].type, _spelling(schema[name]))
+            for name in names
+        )
         return cls(tuple(names), columns, sum(batch.num_rows for batch in given))
 
     def order(self) -> NDArray[np.int64]:
         """An order of the rows that their values alone decide; rows that tie are the same in every column."""
-        return self._sorted[0]
+        return self._order[0]
 
     def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """A row of each kind, in an order that their values alone decide, and which kind every row is of."""
-        order, starts = self._sorted
+        order, starts = self._order
         place = np.empty(self.rows, np.int64)
         place[order] = np.cumsum(starts) - 1
         return order[starts], place
 
     @cached_property
-    def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _order(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The rows in their order, and where one differs from the one before it."""
         keys = self._keys()
         order = np.argsort(keys, kind="stable")
@@ -187,13 +191,17 @@ def as_declared(table: pa.Table, schema: Schema) -> pa.Table:
     """The public columns of a table in their canonical types, in the table's order."""
     for i, name in enumerate(table.column_names):
         if name in schema.names and schema[name].role == "public":
-            column = PublicColumn.of(table.column(i).chunks, schema[name].type)
+            column = PublicColumn.of(table.column(i).chunks, schema[name].type, _spelling(schema[name]))
             table = table.set_column(i, name, column.taken(np.arange(table.num_rows)))
     return table
 
 
-def canonical_values(values: pa.Array, kind: Type) -> pa.Array:
-    """Values as the declared type if each of them fits, otherwise as text.
+def _spelling(attribute: Attribute) -> Spelling | None:
+    return attribute.domain.spelling if isinstance(attribute.domain, Bins) else None
+
+
+def canonical_values(values: pa.Array, kind: Type, spelling: Spelling | None = None) -> pa.Array:
+    """Values as the declared type if each of them fits, otherwise as text; `spelling` says how text is read.
 
     >>> canonical_values(pa.array(["34", None, "7"]), "integer").type
     DataType(int64)
@@ -203,7 +211,14 @@ def canonical_values(values: pa.Array, kind: Type) -> pa.Array:
     [18, None, 7]
     >>> canonical_values(pa.array([34.0, 7.0]), "integer").to_pylist()
     [34, 7]
+    >>> canonical_values(pa.array(["$1,234", "$7"]), "integer", Spelling(group=",", bare=False)).to_pylist()
+    [1234, 7]
     """
+    if spelling is not None and (is_text(values.type) or spelling.format):
+        read = _read_spelled(values, kind, spelling)
+        if read is None:
+            return _texts(values)
+        values = read
     if is_text(values.type):
         values = _texts(values)
     elif pa.types.is_floating(values.type):
@@ -213,6 +228,19 @@ def canonical_values(values: pa.Array, kind: Type) -> pa.Array:
         values = pa.nulls(len(values), pa.string())
     typed = None if kind == "string" else _TYPED[kind](values)
     return _texts(values) if typed is None else typed
+
+
+def _read_spelled(values: pa.Array, kind: Type, spelling: Spelling) -> pa.Array | None:
+    """Values as numbers, dates or moments; None where one is spelled otherwise."""
+    if is_text(values.type):
+        values = parse.texts(values)
+    if kind == "date":
+        days, known = parse.days(values, spelling)
+        return None if _if_all_read(values, days, known) is None else _dates(days, _mask(values, known))
+    if kind == "datetime":
+        moments = _if_all_read(values, *parse.microseconds(values, *_MOMENTS, spelling))
+        return None if moments is None else moments.cast(pa.timestamp("us"))
+    return _if_all_read(values, *parse.numbers(values, spelling))
 
 
 def canonical_type(stored: pa.DataType, attribute: Attribute) -> pa.DataType:

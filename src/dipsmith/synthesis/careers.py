@@ -120,7 +120,7 @@ class Careers:
             drawn = (
                 draw_labels(given, np.asarray(random.random(len(given))))
                 if carrier is None
-                else self._carried(carrier, given, shared, schema, fixed, free, random)
+                else self._draw_carrying(carrier, given, shared, schema, fixed, free, random)
             )
             labels = drawn_table(_codes(schema, free, drawn), seed)
             found |= {n: labels.column(n) for n in free}
@@ -143,7 +143,7 @@ class Careers:
         found[self.order] = np.arange(len(self.order))
         return found
 
-    def _carried(
+    def _draw_carrying(
         self,
         carrier: Carrier,
         given: Float,

@@ -153,7 +153,7 @@ class ClusterSets(Sets):
             _open_to_group(place)
             with failures(self.on.describe()):
                 if model.schema.neighbours == "label":
-                    written = self._labelled(model, place, seed, i)
+                    written = self._label(model, place, seed, i)
                 else:
                     draw = DrawPartition(
                         workers.broadcast(model, self.on.frame), workers.drawing_secret(seed), self.rows
@@ -171,7 +171,7 @@ class ClusterSets(Sets):
                 )
         return self._glance(folder, schema)
 
-    def _labelled(self, model: FittedModel, place: Path, seed: int | None, number: int) -> Any:
+    def _label(self, model: FittedModel, place: Path, seed: int | None, number: int) -> Any:
         labeller = model.labeller()
         names = [n for n in self.on.columns if n in self.columns and n not in labeller.targets]
         rows = self.on.select(names)

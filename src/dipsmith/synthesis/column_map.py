@@ -134,11 +134,11 @@ class MappedRows:
 
     def check(self, required: Sequence[str]) -> None:
         """Check what the required columns are made of."""
-        self.rows.check(self._needed(required))
+        self.rows.check(self._list_needed(required))
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows in the order of the file."""
-        for batch in self.rows.batches(self._needed(columns), progress):
+        for batch in self.rows.batches(self._list_needed(columns), progress):
             yield pa.record_batch([self._column(batch, name) for name in columns], names=list(columns))
 
     def describe(self) -> str:
@@ -153,7 +153,7 @@ class MappedRows:
         """Those of the file, and of the table of factors, which is read too."""
         return fingerprints(self.rows) | (frozenset() if self.factors is None else self.factors.marks)
 
-    def _needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+    def _list_needed(self, columns: Sequence[str]) -> tuple[str, ...]:
         wanted = [n for name in columns for n in (names_in(self.nodes[name]) if name in self.nodes else (name,))]
         if self.factors is not None and any(n in self.factors.values for n in wanted):
             wanted = [*self.factors.keys, *wanted]

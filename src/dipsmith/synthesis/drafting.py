@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dipsmith.arrays import Ints
+from dipsmith.arrays import Floats, Ints
 from dipsmith.codec.forms import FORMS, Forms
 from dipsmith.codec.parse import numbers
 from dipsmith.counting.frequent import count_values
@@ -42,7 +42,8 @@ MOST_LEVELS = 1_000
 """A text column with more different values than this is taken for free text: its enum is left open."""
 DATA_DERIVED = "data-derived"
 _TEXT = np.array([form == "text" for form in FORMS])
-_NUMBERS = np.array([form in ("integer", "1 decimal", "2 decimals", "more decimals") for form in FORMS])
+_NUMBERS = np.array([form in ("integer", "1 decimal", "2 decimals", "more decimals", "1.234") for form in FORMS])
+_PLAIN = _NUMBERS | np.array([form in ("blank", "missing word") for form in FORMS])
 
 
 def draft_schema(
@@ -103,6 +104,7 @@ def _fields(rows: Source, names: Sequence[str]) -> list[DraftField]:
     forms = _counts(rows, {n: Forms(n) for n in names})
     types = {n: find_type(n, forms[n], 0.0, declared.get(n)) for n in names}
     found = {n: t for n, t in types.items() if t is not None}
+    found |= _precise(rows, {n: t for n, t in found.items() if t.spelling is not None and t.type != "date"})
     lists = _lists(rows, [n for n, t in found.items() if t.type == "string"])
     for name, listed in lists.items():
         if listed.word is not None and declared.get(name) != "string":
@@ -111,8 +113,8 @@ def _fields(rows: Source, names: Sequence[str]) -> list[DraftField]:
     numeric = {n: t for n, t in found.items() if t.type in ("integer", "number", "date", "datetime")}
     coarse = _counts(rows, {n: coarse_cells(t) for n, t in numeric.items()})
     extents = {n: e for n, t in numeric.items() if (e := find_extent(t, coarse[n], 0.0)) is not None}
-    for name, values, counts in count_values(rows.batches, [n for n, e in extents.items() if e.wide]):
-        extents[name] = _with_spikes(extents[name], values, counts)
+    parts = _value_counts(rows, [n for n, e in extents.items() if e.wide or e.found.type == "number"])
+    extents |= {n: _with_spikes(extents[n], values, counts) for n, (values, counts) in parts.items()}
     grids = {n: e.grid for n, e in extents.items() if e.grid is not None}
     fine = _counts(rows, grids)
     fields = {
@@ -128,6 +130,13 @@ def _fields(rows: Source, names: Sequence[str]) -> list[DraftField]:
     return [fields.get(n) or unknown_field(n) for n in names]
 
 
+def _precise(rows: Source, spelled: dict[str, FoundType]) -> dict[str, FoundType]:
+    """Numbers that are not written plainly, with the precision that they have."""
+    forms = _counts(rows, {n: Forms(n, t.spelling) for n, t in spelled.items()})
+    plain = {n: find_type(n, np.where(_PLAIN, forms[n], 0), 0.0, None) for n in spelled}
+    return {n: t if (p := plain[n]) is None else replace(p, spelling=t.spelling) for n, t in spelled.items()}
+
+
 def _counts(rows: Source, tables: dict[str, Any]) -> dict[str, Any]:
     """Exact histograms of columns in one pass."""
     found = {n: np.zeros(t.size, np.int64) for n, t in tables.items()}
@@ -136,6 +145,15 @@ def _counts(rows: Source, tables: dict[str, Any]) -> dict[str, Any]:
             column = batch.column(name)
             at = cells.place(column.dictionary_decode() if hasattr(column, "dictionary_decode") else column)
             found[name] += np.bincount(at[at >= 0], minlength=cells.size)
+    return found
+
+
+def _value_counts(rows: Source, names: Sequence[str]) -> dict[str, tuple[pa.Array, Ints]]:
+    """The different values of columns, each with its number of rows."""
+    found: dict[str, tuple[pa.Array, Ints]] = {}
+    for name, values, counts in count_values(rows.batches, names) if names else ():
+        known, before = found.get(name, (values[:0], counts[:0]))
+        found[name] = pa.concat_arrays([known, values]), np.concatenate([before, counts])
     return found
 
 
@@ -176,21 +194,39 @@ def _only_word(name: str, values: Sequence[str]) -> str | None:
 
 
 def _with_spikes(extent: ValueExtent, values: pa.Array, counts: Ints) -> ValueExtent:
-    """A wide range whose frequent values have bins of their own; where the largest is one, a top code, the range ends there."""
-    if extent.found.type != "integer":
-        return extent
-    found, known = numbers(values.cast(pa.string()))
+    """A range whose frequent values have bins of their own, each of its values where they are few.
+
+    Where the largest value of a wide range is frequent, a top code, the range ends there.
+    """
+    whole = extent.found.type == "integer"
+    found, known = numbers(values.cast(pa.string()), extent.found.spelling)
     at = np.clip(found.astype(np.float64), -LARGEST, LARGEST - 1)[slice(None) if known is None else known]
     rows = counts[slice(None) if known is None else known].astype(np.float64)
+    if extent.found.precision is None and not whole:
+        extent = replace(extent, found=replace(extent.found, precision=_common_precision(at)))
+    precision = 1.0 if whole else extent.found.precision
+    if precision is None:
+        return extent
+    distinct = np.unique(at)
+    if len(distinct) <= MOST_SINGLE and (not whole or extent.wide):
+        return replace(extent, values=tuple(distinct.tolist()))
     many = rows >= SPIKE_SHARE * rows.sum()
     spikes = dict(extent.spikes) | dict(zip(at[many].tolist(), rows[many].tolist(), strict=True))
     extent = replace(extent, spikes=tuple(sorted(spikes.items())))
-    if float(at.max()) not in spikes:
+    if not extent.wide or float(at.max()) not in spikes:
         return extent
-    end = float(at.max()) + 1
+    end = float(at.max()) + (1 if whole else 2 * float(precision))
     edges = tuple(e for e in extent.grid.edges if e < end) if extent.grid else ()
     grid = replace(extent.grid, edges=(*edges, end)) if extent.grid else None
     return replace(extent, cells=extent.cells.within(extent.cells.edges[0], end), grid=grid)
+
+
+def _common_precision(values: Floats) -> str | None:
+    """How many decimals a few values have; None where they are many, or too fine to say."""
+    if not 0 < len(np.unique(values)) <= MOST_SINGLE:
+        return None
+    places = next((k for k in range(1, 10) if np.allclose(np.round(values, k), values, rtol=0, atol=1e-12)), None)
+    return None if places is None else f"{10.0**-places:.{places}f}"
 
 
 def _text_field(found: FoundType, levels: dict[str, int]) -> DraftField:

@@ -104,19 +104,19 @@ class FittedModel:
 
     def range_query(self, attribute: str, low: float, high: float, rows: int | None = None) -> Answer:
         """How many rows have low ≤ value < high, with its standard error."""
-        return self._asked("range_query")(attribute, low, high, rows)
+        return self._find_verb("range_query")(attribute, low, high, rows)
 
     def count(self, where: Mapping[str, str], rows: int | None = None) -> Answer:
         """How many rows have the given labels, with its standard error."""
-        return self._asked("count")(where, rows)
+        return self._find_verb("count")(where, rows)
 
     def mean(self, attribute: str) -> Answer:
         """The mean of a numeric attribute, with its standard error."""
-        return self._asked("mean")(attribute)
+        return self._find_verb("mean")(attribute)
 
     def effects(self) -> Any:
         """Estimated effects with noise-aware standard errors (log-linear models)."""
-        return self._asked("effects")()
+        return self._find_verb("effects")()
 
     def save(self, stem: Path) -> None:
         """Write STEM.json and STEM.npz."""
@@ -184,7 +184,7 @@ class FittedModel:
             raise UsageError(f"a model of {self.method} draws whole rows and cannot label given ones")
         return self.inner
 
-    def _asked(self, verb: str) -> Callable[..., Answer]:
+    def _find_verb(self, verb: str) -> Callable[..., Answer]:
         asked: Callable[..., Answer] | None = getattr(self.inner, verb, None)
         if asked is None:
             raise UsageError(f"a model of {self.method} does not answer {verb}; analyse its rows instead")

@@ -70,12 +70,12 @@ class LabelledTable:
         for name, column in zip(table.column_names, table.columns, strict=True):
             short = names[name]
             attribute = schema[name] if name in schema.names else None  # the new numbers of units have none
-            made.titles[short] = _cut((attribute and attribute.title) or name, dialect.label_length)
+            made.titles[short] = _shorten((attribute and attribute.title) or name, dialect.label_length)
             plain = column.combine_chunks()
             if pa.types.is_dictionary(plain.type):
                 plain = plain.cast(plain.type.value_type)
             if attribute is not None and (labels := _labels(attribute, plain.type, schema)):
-                made.values[short] = {i: _cut(text, dialect.text_length) for i, text in enumerate(labels, start=1)}
+                made.values[short] = {i: _shorten(text, dialect.text_length) for i, text in enumerate(labels, start=1)}
                 numbers = pc.add(pc.index_in(plain.cast(pa.string()), pa.array(labels, pa.string())), 1)
                 made.columns[short] = _doubles(numbers)
             elif pa.types.is_string(plain.type):
@@ -199,6 +199,6 @@ def _read_column(
     return pa.array(numbers, mask=absent)
 
 
-def _cut(text: str, length: int) -> str:
+def _shorten(text: str, length: int) -> str:
     """A text of at most so many bytes."""
     return text.encode("utf-8")[:length].decode("utf-8", "ignore")

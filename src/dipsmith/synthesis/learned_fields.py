@@ -14,21 +14,25 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.codec import spelled_forms
 from dipsmith.codec.forms import FIRST_YEAR, FORMS, SPIKES, Grid, Magnitudes, Years
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema.attribute import Type
 from dipsmith.schema.domain import MISSING_LABEL, Scale
 from dipsmith.schema.proposals import (
     FEW,
+    SPIKE_SHARE,
     WIDE,
     CellCounts,
     Cut,
     cut_by_magnitude,
     cut_by_mass,
+    cut_by_values,
     divide_full,
     finer_edges,
     nice_step,
 )
+from dipsmith.schema.spelling import Spelling
 
 OTHER = "other"
 FALSE_ALARM = 0.01
@@ -57,6 +61,7 @@ class FoundType:
     type: Type
     missing: bool
     precision: str | None = None
+    spelling: Spelling | None = None
     values: int = 0
     doubt: float = 0.0
 
@@ -79,7 +84,8 @@ def count_beyond_noise(answer: Measurement, cells: int) -> float:
 
 def find_type(column: str, counts: Ints, doubt: float, declared: str | None) -> FoundType | None:
     """The type of a column by noisy counts of forms; `declared` is the type that the file states. None where all is noise."""
-    by = {form: max(0, int(n)) for form, n in zip(FORMS, counts, strict=True)}
+    # of the many forms that have to be spelled those are taken for noise that are no more than that
+    by = {f: int(n) if n > doubt * (f in spelled_forms.FORMS) else 0 for f, n in zip(FORMS, counts, strict=True)}
     words = by["missing word"]
     known = sum(n for form, n in by.items() if form not in ("blank", "missing word"))
     blank = by["blank"] > doubt
@@ -87,12 +93,18 @@ def find_type(column: str, counts: Ints, doubt: float, declared: str | None) -> 
     def real(*forms: str) -> bool:
         return sum(by[f] for f in forms) > max(doubt, FEW * known)
 
-    whole, decimals = ("integer",), ("1 decimal", "2 decimals", "more decimals")
+    whole, decimals = ("integer",), ("1 decimal", "2 decimals", "more decimals", "1.234")
     times = ("minute", "second", "fraction")
     if declared == "string" or real("code", "text"):
         some = known + words
-        return FoundType(column, "string", blank, None, some, doubt) if some > doubt else None
+        return FoundType(column, "string", blank, values=some, doubt=doubt) if some > doubt else None
     empty = blank or words > doubt
+    if any(map(real, spelled_forms.FORMS)):
+        spelling, read, fractions = spelled_forms.choose_spelling(by)
+        if known - read > max(doubt, FEW * known):
+            return FoundType(column, "string", blank, values=known + words, doubt=doubt)
+        kind: Type = "date" if spelling.format else "number" if fractions > max(doubt, FEW * known) else "integer"
+        return FoundType(column, kind, empty, spelling=spelling)
     sums = {"moment": sum(by[f] for f in ("date", *times)), "number": sum(by[f] for f in (*whole, *decimals))}
     if max(*sums.values(), by["boolean"]) <= doubt:
         return None
@@ -106,8 +118,8 @@ def find_type(column: str, counts: Ints, doubt: float, declared: str | None) -> 
         return FoundType(column, "datetime", empty, step)
     if not real(*decimals):
         return FoundType(column, "integer", empty)
-    fine = {"1 decimal": "0.1", "2 decimals": "0.01", "more decimals": None}
-    finest = next((f for f in reversed(decimals) if real(f)), None)
+    fine = {"1 decimal": "0.1", "2 decimals": "0.01", "more decimals": None, "1.234": "0.001"}
+    finest = next((f for f in ("more decimals", "1.234", "2 decimals", "1 decimal") if real(f)), None)
     return FoundType(column, "number", empty, "1" if finest is None else fine[finest])
 
 
@@ -121,13 +133,15 @@ class ValueExtent:
     grid: Grid | None
     wide: bool = False
     """Whether it is cut by magnitude."""
+    values: tuple[float, ...] = ()
+    """All values, where they are few."""
 
 
 def coarse_cells(found: FoundType) -> Magnitudes | Years:
     """The cells by which nothing need be known of a column."""
     if found.type in ("date", "datetime"):
-        return Years(found.column, _scale(found))
-    return Magnitudes(found.column, found.type == "integer")
+        return Years(found.column, _scale(found), found.spelling)
+    return Magnitudes(found.column, found.type == "integer", found.spelling)
 
 
 def find_extent(found: FoundType, counts: Ints, doubt: float) -> ValueExtent | None:
@@ -157,7 +171,9 @@ def find_extent(found: FoundType, counts: Ints, doubt: float) -> ValueExtent | N
             cells = CellCounts(table.edges, ranges, doubt).between(min(low, half), min(high + 1, table.ranges - 2))
         apart = _distinct_spikes(spikes, filled, table.edges)
         finer = finer_edges(cells.edges.tolist(), whole=found.type == "integer")
-        return ValueExtent(found, cells, apart, None if doubt else Grid(found.column, _scale(found), finer), wide=True)
+        return ValueExtent(
+            found, cells, apart, None if doubt else Grid(found.column, _scale(found), finer, found.spelling), wide=True
+        )
     if doubt:
         reach = BEYOND * (last - min(first, 0.0))
         first, last = (min(first, 0.0) - reach * (first < 0)), last + reach
@@ -167,7 +183,10 @@ def find_extent(found: FoundType, counts: Ints, doubt: float) -> ValueExtent | N
     first, last = floor(first / step) * step, ceil(last / step) * step
     edges = np.arange(round((last - first) / step) + 1) * step + first
     return ValueExtent(
-        found, cells, spikes, Grid(found.column, _scale(found), tuple(float(f"{e:.12g}") for e in edges))
+        found,
+        cells,
+        spikes,
+        Grid(found.column, _scale(found), tuple(float(f"{e:.12g}") for e in edges), found.spelling),
     )
 
 
@@ -223,20 +242,24 @@ def _extent_in_years(found: FoundType, counts: Ints, doubt: float) -> ValueExten
         return ValueExtent(found, within, (), None)
     months = np.arange(np.datetime64(first, "D").astype("M8[M]"), np.datetime64(last, "D").astype("M8[M]") + 1)
     grid = tuple(months.astype("M8[D]").astype(np.float64).tolist())
-    return ValueExtent(found, within, (), Grid(found.column, _scale(found), grid))
+    return ValueExtent(found, within, (), Grid(found.column, _scale(found), grid, found.spelling))
 
 
 def number_field(extent: ValueExtent, fine: CellCounts | None, columns: int) -> DraftField:
     """The field of a column of numbers or times among so many columns, by the finer histogram where there is one."""
     found, scale = extent.found, _scale(extent.found)
+    step = float(found.precision or 0.01) if scale == "number" else 1.0
     if scale in ("date", "datetime"):
         cut = _time_cut(scale, fine or extent.cells, months=fine is not None)
+    elif extent.values:
+        cut = cut_by_values(scale, extent.values, step)
     elif fine is None or extent.wide:
-        step = 1.0 if scale == "integer" else float(found.precision or 0.01)
         cells = extent.cells if fine is None else divide_full(extent.cells, fine)
         cut = cut_by_magnitude(scale, cells, extent.spikes, step)
     else:
-        cut = cut_by_mass(scale, _from_zero(fine, fine.trimmed()), columns)
+        many = SPIKE_SHARE * max(0.0, float(fine.counts.sum()))
+        points = [value for value, rows in extent.spikes if rows >= many and found.precision]
+        cut = cut_by_mass(scale, _from_zero(fine, fine.trimmed()), columns, points, step)
     if scale == "integer" and (alone := _one_value(extent)) is not None:
         only = f"only {alone:g} surely occurs; other values, if any, are fewer rows than noise hides"
         return DraftField(found.column, None, f"{only}: say its bounds, or leave the column out")
@@ -248,6 +271,10 @@ def number_field(extent: ValueExtent, fine: CellCounts | None, columns: int) -> 
     if found.missing:
         keys["missing"] = True
     reason = f"{cut.reason}; values beyond the bounds count as the nearest"
+    if found.spelling is not None:
+        keys |= found.spelling.keys
+        cut = replace(cut, reason=f"{cut.reason}; written {found.spelling.words}")
+        reason = f"{reason}; written {found.spelling.words}"
     if extent.cells.doubt:
         # No table shows how many rows noise hides beyond a bound; that amounts do not lie below 0 is for the steward to know.
         keys["open"] = "high" if cut.keys["minimum"] == 0 else "both"

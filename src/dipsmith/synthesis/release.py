@@ -119,7 +119,7 @@ class Release:
                 "a release under neighbours 'label' has no rows to draw: its model labels given ones; use release.label(…), "
                 "or: dipsmith label RELEASE FILE --out …"
             )
-        chosen, n = self._chosen(model), self.card.rows if rows is None else rows
+        chosen, n = self._choose_model(model), self.card.rows if rows is None else rows
         if n < 0:
             raise UsageError(f"rows is {n}, expected 0 or more")
         require_memory(self.schema, 1, n)
@@ -146,7 +146,7 @@ class Release:
         Reads the file and the release. A file with the very rows of the release, in an order that no set of it has, may be the
         confidential one, whose order may tell what its rows say: it is refused.
         """
-        chosen = self._chosen(model)
+        chosen = self._choose_model(model)
         needed = predictors(chosen.labeller())
         found = map_columns(data, columns, factors)
         found.check(needed)
@@ -174,7 +174,7 @@ class Release:
             "order is not public; the release holds their labels, and each of its sets can be labelled again"
         )
 
-    def _chosen(self, model: int) -> FittedModel:
+    def _choose_model(self, model: int) -> FittedModel:
         if not 1 <= model <= len(self.models):
             raise UsageError(f"model is {model}, but this release has {len(self.models)}")
         return self.models[model - 1]

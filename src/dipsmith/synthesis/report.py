@@ -87,7 +87,7 @@ def report_page(release: Release, glance: Glance, *, beside: bool = False) -> Pa
         lead=_lead(release, tables),
         sections=(
             *((card.result_section,) if card.results else ()),
-            Section("What was done", _done(release)),
+            Section("What was done", _describe_run(release)),
             Section("What the noise does", _noise(release, tables)),
             Section("What this release carries", (*pointer, *support_blocks(release))),
             *((Section("How rows are divided", trees),) if (trees := tree_blocks(release)) else ()),
@@ -120,7 +120,7 @@ def _lead(release: Release, tables: list[TableNoise]) -> tuple[str, ...]:
     )
 
 
-def _done(release: Release) -> tuple[Block, ...]:
+def _describe_run(release: Release) -> tuple[Block, ...]:
     card = release.card
     facts = [
         ("Method", card.method),

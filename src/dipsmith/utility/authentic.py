@@ -18,15 +18,18 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.decode import decode_column
 from dipsmith.codec.encode import Encoder
-from dipsmith.codec.parse import booleans, texts, values_of
+from dipsmith.codec.parse import values_of
 from dipsmith.counting.units import has_unit, unit_text
+from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Attribute, Bins, Schema
 from dipsmith.schema.households import members_of
 from dipsmith.schema.steps import fixed_columns
 from dipsmith.sources import Source
 from dipsmith.synthesis.canonical import as_declared
+from dipsmith.synthesis.checked import describe_check
 from dipsmith.utility.careers import read_careers
 from dipsmith.utility.pair import comparable
+from dipsmith.utility.unfit_cells import count_unfit
 
 
 def authentic_table(source: Source, schema: Schema, names: Sequence[str]) -> pa.Table:
@@ -80,9 +83,23 @@ def conformity(source: Source, schema: Schema) -> dict[str, int]:
         found["rows left out (a value without a place)"] += int((~keep).sum())
         found["rows that break a rule"] += int((~codes.lawful() & keep).sum())
         for attribute in schema:
-            for what, n in _misfits(batch.column(attribute.name), attribute).items():
+            for what, n in count_unfit(batch.column(attribute.name), attribute).items():
                 found[f"{attribute.name}: {what}"] += n
     return dict(found)
+
+
+def check_rows(rows: Source, schema: Schema, ledger: Ledger, members: Source | None = None) -> dict[str, int]:
+    """Log a look, then count what a schema does not hold, in a panel and in households too.
+
+    Privacy
+    -------
+    Exact counts: confidential. The look is logged before the first row is read.
+    """
+    ledger.look(schema.name, describe_check(rows, schema))
+    found = conformity(rows, schema)
+    if schema.unit.order is not None:
+        found |= panel_conformity(rows, schema)
+    return found if members is None else found | household_conformity(rows, members, schema)
 
 
 def panel_conformity(source: Source, schema: Schema) -> dict[str, int]:
@@ -141,25 +158,3 @@ def household_conformity(homes: Source, people: Source, schema: Schema) -> dict[
         pc.sum(owners.field("counts").filter(lost)).as_py() or 0
     )
     return found
-
-
-def _misfits(column: pa.Array, attribute: Attribute) -> dict[str, int]:
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    text = None if pa.types.is_temporal(column.type) else texts(column)
-    missing = column.null_count if text is None else text.null_count
-    present = len(column) - missing
-    domain = attribute.domain
-    if isinstance(domain, Bins):
-        values, known = values_of(column, domain, beyond=1)
-        readable = np.ones(len(column), dtype=bool) if known is None else known
-        outside = readable & ((values < domain.minimum) | (values > domain.maximum))
-        return {
-            "missing": missing,
-            "unreadable": present - int(readable.sum()),
-            "outside the bounds": int(outside.sum()),
-        }
-    if attribute.type == "boolean":
-        return {"missing": missing, "unreadable": present - int(booleans(column)[1].sum())}
-    listed = pc.is_in(texts(column), pa.array(domain.values, pa.string()))
-    return {"missing": missing, "outside the list": present - int(pc.sum(listed).as_py() or 0)}

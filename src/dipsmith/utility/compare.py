@@ -30,6 +30,7 @@ from dipsmith.utility.metric import Chapter, Metric, MetricValue, SideBySide, al
 from dipsmith.utility.pair import authentic_codes
 from dipsmith.utility.raw_values import RAW_VALUES
 from dipsmith.utility.regression import Regression, compare_regression
+from dipsmith.utility.unfit_cells import find_unfit
 
 DEFAULT_CLASSIFIERS = ("logistic", "interactions", "cart", "boosting")
 MOST_RELEASES = 4
@@ -182,7 +183,8 @@ def compare(
         regressions.append(compare_regression(regression, part, loaded, base))
         say("fitting", (i + 1) / len(wanted))
     told = left_out, looks[0], seed, chapters, single
-    return Comparison(base.name, base, tuple(findings), tuple(regressions), *told, tuple(tables))
+    unfit = find_unfit(private, base, columns)
+    return Comparison(base.name, base, tuple(findings), tuple(regressions), *told, tuple(tables), unfit)
 
 
 class _Steps:

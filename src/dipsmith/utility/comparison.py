@@ -25,6 +25,7 @@ from dipsmith.utility.findings import Findings
 from dipsmith.utility.metric import Chapter, Metric
 from dipsmith.utility.panels import Points
 from dipsmith.utility.regression import RegressionComparison, analyses, summary_line
+from dipsmith.utility.unfit_cells import UnfitCells, tell_unfit
 from dipsmith.version import VERSION
 
 NOTICE = (
@@ -54,7 +55,8 @@ class Comparison:
     `findings` has one entry for each release, `regressions` one for each analysis. `left_out` counts the authentic rows with
     a value that has no code; `looks` is how many the ledger has logged for the dataset, this one included. The page is made
     of `chapters`, in their order, and of the `metrics` that have none. `tables` are the counts of each release's first
-    set, from which distributions can be looked up without reading anything again.
+    set, from which distributions can be looked up without reading anything again. `unfit` are the authentic cells that
+    the schema does not hold.
     """
 
     dataset: str
@@ -67,6 +69,7 @@ class Comparison:
     chapters: tuple[Chapter, ...]
     metrics: tuple[Metric, ...]
     tables: tuple[Crosstabs, ...] = ()
+    unfit: tuple[UnfitCells, ...] = ()
 
     @cached_property
     def page(self) -> Page:
@@ -100,6 +103,7 @@ class Comparison:
             "dataset": self.dataset,
             "looks": self.looks,
             "left_out": self.left_out,
+            "unfit": [_plain(m) for m in self.unfit],
             "seed": self.seed,
             "releases": _plain(self.findings),
             "analyses": [
@@ -115,7 +119,9 @@ class Comparison:
     def __str__(self) -> str:
         table = glance_table(self)
         text = as_text(Table.of("", table.columns, [[number(c) for c in row] for row in table.rows]))
-        return f"CONFIDENTIAL comparison: reads authentic rows, not for release\n\n{text}"
+        amiss = tell_unfit(self.unfit)
+        first = f"{amiss}\n\n" if amiss else ""
+        return f"CONFIDENTIAL comparison: reads authentic rows, not for release\n\n{first}{text}"
 
     def _repr_html_(self) -> str:
         return frame(page(self.page))
@@ -182,6 +188,7 @@ def lead_sentences(comparison: Comparison) -> tuple[str, ...]:
         released = f"{len(found)} releases, {each}, each under {first.card.guarantee}"
     return (
         f"{first.rows[0]:,} authentic rows of '{comparison.dataset}' are compared with {released}. {first.card.meaning}",
+        *filter(None, [tell_unfit(comparison.unfit)]),
         *(f"{name}Kept: {_strengths(f)}." for name, f in zip(named, found, strict=True)),
         *(f"{name}Not kept: {_weaknesses(f)}." for name, f in zip(named, found, strict=True)),
     )
@@ -220,6 +227,7 @@ def how_section(comparison: Comparison) -> Section:
         ("Columns compared", ", ".join((*first.given, *first.changed))),
         ("Synthesised", ", ".join(first.changed)),
         ("Authentic rows left out", f"{comparison.left_out:,} (a value without a code)"),
+        ("Authentic cells not as the schema says", "; ".join(map(str, comparison.unfit)) or "none"),
         ("Seed", f"{comparison.seed} (samples, folds and null draws)"),
         ("Looks logged", f"{comparison.looks} at '{comparison.dataset}', this one included"),
     ]

@@ -10,9 +10,19 @@ from hypothesis import strategies as st
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import NoisyTable
+from dipsmith.estimation.simplex import project
 from dipsmith.methods.graph.completion import draw_columns
 from dipsmith.methods.graph.entropy import SHRINK, fit
-from dipsmith.methods.graph.evidence import Evidence, column_distribution, join_repeats, pool_total
+from dipsmith.methods.graph.evidence import (
+    NONE,
+    POSSIBLE,
+    Evidence,
+    column_distribution,
+    denoise_columns,
+    join_repeats,
+    likely_counts,
+    pool_total,
+)
 from dipsmith.methods.graph.junction import UNTHREADED, JunctionTree, cells_needed, product, sum_to
 from dipsmith.methods.graph.model import GraphModel, admit, fit_tables, rule_links, within_cells
 from dipsmith.methods.graph.propagation import Propagation
@@ -220,7 +230,7 @@ def test_tree_reproduces_what_was_measured_without_noise():
 
 
 def test_fit_solves_the_stated_problem():
-    """The optimum's conditions, on the full table: p ∝ q·exp(Σθ) and N·p − y + λ·θ = 0."""
+    """The optimum's conditions, on the full table: p ∝ q·exp(Σθ) and N·p − y + λ·θ = 0, with y of denoised columns."""
     rng = np.random.default_rng(1)
     schema = schema_of({"a": 3, "b": 4, "c": 2, "d": 5})
     full = chain(seed=2)
@@ -240,12 +250,46 @@ def test_fit_solves_the_stated_problem():
     p = q * np.exp(theta)
     p /= p.sum()
     np.testing.assert_allclose(marginal(fitted.tree, fitted.beliefs, "abcd"), p, atol=1e-9)
-    for e in evidence:
+    for e in denoise_columns(evidence, 4000):
         names = next(k for k in fitted.potentials if set(k) == set(e.attributes))
         pull = fitted.potentials[names].transpose([names.index(n) for n in e.attributes])
         y = e.values + (4000 - e.values.sum()) / e.values.size
         residual = 4000 * marginal_of(p, "abcd", e.attributes) - y + SHRINK * 20 * pull
         np.testing.assert_allclose(residual, 0, atol=1e-2)
+
+
+def test_likely_counts_are_posterior_medians():
+    """Against the posterior of each count by itself, on a grid a hundred times as fine; counts sum to their total."""
+    sd, low, high = 40.0, POSSIBLE[0], POSSIBLE[1]
+    noisy = np.array([-70.0, -5.0, 0.0, 12.0, 60.0, 110.0, 170.0, 260.0, 9_000.0])
+    fine = np.geomspace(low, high, 100 * POSSIBLE[2]) * sd
+    medians = []
+    for y in noisy[:-1]:
+        weight = np.exp(-(((y - fine) / sd) ** 2) / 2)
+        none = 100 * NONE * np.exp(-((y / sd) ** 2) / 2)
+        at = np.searchsorted(none + np.cumsum(weight), (none + weight.sum()) / 2)
+        medians.append(0.0 if none > weight.sum() else fine[at])
+    expected = np.array([*medians, noisy[-1]])
+    found = likely_counts(noisy, sd, expected.sum())
+    assert found.sum() == pytest.approx(expected.sum())
+    np.testing.assert_allclose(found, expected, atol=0.15 * sd)
+
+
+def test_likely_counts_bring_rare_levels_together():
+    """One level of 43,000 rows and 41 of 120, noise of 220: cut at 0 they err at least a seventh more, in each of 50 draws."""
+    rng = np.random.default_rng(5)
+    true = np.array([43_000.0] + [120.0] * 41)
+    total = true.sum()
+    for _ in range(50):
+        noisy = true + rng.normal(0, 220, true.size)
+        cut, likely = project(noisy, total), likely_counts(noisy, 220.0, total)
+        assert 1.15 * np.abs(likely - true).sum() < np.abs(cut - true).sum()
+
+
+def test_columns_that_noise_cannot_make_stay_as_they_are():
+    counts = np.array([4_000.0, 2_500.0, 900.0])
+    (column,) = denoise_columns([Evidence(("a",), counts, 25.0)], 7_400.0)
+    np.testing.assert_allclose(column.values, counts, atol=1e-9)
 
 
 def test_fit_starts_where_the_last_one_ended():

@@ -124,7 +124,7 @@ class Ensemble:
         for table in self.trees:
             p += table.p.take(table.tree.index(part), axis=0)
         for rule in self._barring(part):
-            p = self._barred(p, part, rule)
+            p = self._bar_impossible(p, part, rule)
         p /= p.sum(axis=1, keepdims=True)
         return p
 
@@ -133,7 +133,7 @@ class Ensemble:
         known, targets = {*part.columns, *self.targets}, {*self.targets}
         return [r for r in self.schema.rules if set(r.attributes) <= known and set(r.attributes) & targets]
 
-    def _barred(self, p: Floats, part: Codes, rule: Rule) -> Floats:
+    def _bar_impossible(self, p: Floats, part: Codes, rule: Rule) -> Floats:
         barred = meets(rule, label_codes(self.schema, self.targets), self.labels.size)
         others = {n: c for n, c in part.columns.items() if n not in self.targets}
         concerned = meets(rule, others, len(part))

@@ -52,7 +52,7 @@ class Growth:
 
 def tilt(model: GraphModel, drift: Drift) -> GraphModel:
     """The model with every level of some columns as many times as frequent as their drift says, all else as it follows."""
-    odds = {n: d * np.nan_to_num(_centred(level_scores(model.schema[n]))) for n, d in drift.items() if d}
+    odds = {n: d * np.nan_to_num(_centre(level_scores(model.schema[n]))) for n, d in drift.items() if d}
     if not odds:
         return model
     tree = model.tree
@@ -106,5 +106,5 @@ def _moves(made: Codes, schema: Schema, column: str) -> tuple[float, float]:
     return float(products / max(squares, 1e-300)), max(float(change.var()) if len(change) else 0.0, 1e-12)
 
 
-def _centred(scores: Floats) -> Floats:
+def _centre(scores: Floats) -> Floats:
     return np.asarray(scores - np.nanmean(scores))

@@ -30,7 +30,7 @@ from math import inf, isfinite, sqrt
 import numpy as np
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.graph.evidence import LEAST_SD, Evidence, column_distribution, join_repeats
+from dipsmith.methods.graph.evidence import LEAST_SD, Evidence, column_distribution, denoise_columns, join_repeats
 from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree
 from dipsmith.methods.graph.propagation import Propagation
 from dipsmith.schema import Schema
@@ -79,11 +79,13 @@ def fit(
     linked (`prior`). `start` is an earlier fit to start from; the fit stops when a step would gain less
     than `tolerance`, in nats per row.
     """
-    tables, total = join_repeats(evidence), max(total, 1.0)
+    total = max(total, 1.0)
+    measured = join_repeats(evidence)
+    tables = denoise_columns(measured, total)
     sizes = {a.name: a.size for a in schema.attributes}
     tree = JunctionTree.of(sizes, [*(e.attributes for e in tables), *linked])
     base: list[tuple[Attributes, Array]] = [
-        ((name,), column_distribution(name, n, tables, total)) for name, n in sizes.items()
+        ((name,), column_distribution(name, n, measured, total)) for name, n in sizes.items()
     ]
     base += prior
     for rule in schema.rules:

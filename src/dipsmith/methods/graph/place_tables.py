@@ -173,7 +173,7 @@ class PlaceEstimates:
         """The noise variance of a component, summed over all other columns, on every node; 0 where it is public."""
         levels = []
         for level, size in enumerate(self.places.sizes):
-            weight = sum(1 / self._summed(q, component) for q in self._telling(level, component))
+            weight = sum(1 / self._summed_variance(q, component) for q in self._telling(level, component))
             levels.append(np.full(size, 1 / weight if weight else inf))
         found = np.concatenate(levels)
         return found if component else np.where(np.isfinite(self.exact), 0.0, found)
@@ -183,7 +183,7 @@ class PlaceEstimates:
         """The estimate of every component, nodes first."""
         found = {}
         for component in dict.fromkeys([(), *(part for names in self.sets for part in _parts(names))]):
-            levels = [self._pooled(level, component) for level in range(len(self.places.sizes))]
+            levels = [self._pool(level, component) for level in range(len(self.places.sizes))]
             pooled = np.concatenate(levels)
             if not component:
                 pooled = np.where(np.isfinite(self.exact), self.exact, pooled)
@@ -218,16 +218,16 @@ class PlaceEstimates:
     def _telling(self, level: int, component: Attributes) -> list[PlaceQuestion]:
         return [q for q in self.variances if q.level == level and set(component) <= set(q.columns)]
 
-    def _summed(self, question: PlaceQuestion, component: Attributes) -> float:
+    def _summed_variance(self, question: PlaceQuestion, component: Attributes) -> float:
         """The variance of a table summed over all but the columns of a component."""
         return self.variances[question] * prod(self.schema[n].size for n in question.columns if n not in component)
 
-    def _pooled(self, level: int, component: Attributes) -> Floats:
+    def _pool(self, level: int, component: Attributes) -> Floats:
         """What the tables of one level tell of a component, by inverse variance."""
         shape = (self.places.sizes[level], *(self.schema[n].size for n in component))
         total, found = 0.0, np.zeros(shape)
         for question in self._telling(level, component):
-            weight = 1 / self._summed(question, component)
+            weight = 1 / self._summed_variance(question, component)
             axes = tuple(1 + i for i, n in enumerate(question.columns) if n not in component)
             found += weight * self.values[question].sum(axis=axes)
             total += weight

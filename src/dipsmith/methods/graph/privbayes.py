@@ -239,7 +239,7 @@ class _Growth:
             for parents in combinations(self.inside, count):
                 if self._cells((outside[0], parents)) / self.sizes[outside[0]] * least > self.largest:
                     continue
-                room = min(self.largest, self.limit - self._tied(parents, now))
+                room = min(self.largest, self.limit - self._cells_if_joined(parents, now))
                 found += [f for n in outside if self._cells(f := (n, parents)) <= room]
         return found
 
@@ -256,7 +256,7 @@ class _Growth:
     def _cells(self, family: Family) -> int:
         return prod(self.sizes[n] for n in (family[0], *family[1]))
 
-    def _tied(self, parents: Attributes, now: int) -> float:
+    def _cells_if_joined(self, parents: Attributes, now: int) -> float:
         """Cells of the model once the parents are in one clique: the column then adds its family's cells."""
         if len(parents) == 1 or any(set(parents) <= set(link) for link in self.links):
             return now

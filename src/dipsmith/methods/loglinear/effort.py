@@ -61,7 +61,7 @@ class FitSize:
         seconds = self._seconds(PASSES, BUILDS, CHOICES) + ROW_SECONDS * self.rows * len(self.cells)
         size = self
         for _ in range(self.rounds):
-            size = size._grown()
+            size = size._next_size()
             seconds += self.candidates * (CANDIDATE_SECONDS + self.rows * CANDIDATE_ROW_SECONDS)
             seconds += size._seconds(PASSES_AGAIN, BUILDS_AGAIN, CHOICES_AGAIN)
         side = size._side
@@ -75,7 +75,7 @@ class FitSize:
         together, _ = divide(self.effects)
         return sum(self.effects[c] for c in together)
 
-    def _grown(self) -> FitSize:
+    def _next_size(self) -> FitSize:
         k = max(1, round(sum(self.effects) / max(sum(self.cells), 1)))
         return replace(self, cells=(*self.cells, self.added), effects=(*self.effects, k * self.added))
 

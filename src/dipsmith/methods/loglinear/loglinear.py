@@ -236,14 +236,14 @@ class LogLinear:
             return Penalty(cells, contrasts, fixed=FREE)
         if not clique.predictors and clique.targets in target_groups(spec.schema, spec.targets):
             return Penalty(cells, contrasts, fixed=WIDE)
-        ordered = [self._ordered(spec.schema, p) for p in clique.predictors]
+        ordered = [self._count_ordered(spec.schema, p) for p in clique.predictors]
         if cells > WALKED or max(ordered, default=0) < 3:
             return Penalty(cells, contrasts)
         if len(shape) == 1:
             return Penalty(cells, contrasts, trend(cells, ordered[0]))
         return Penalty(cells, contrasts, (None, walk(shape, ordered)))
 
-    def _ordered(self, schema: Schema, name: str) -> int:
+    def _count_ordered(self, schema: Schema, name: str) -> int:
         """How many labels of an attribute are in order."""
         domain = schema[name].domain
         chosen = domain.ordered if self.smooth is None else name in self.smooth

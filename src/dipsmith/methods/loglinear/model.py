@@ -291,19 +291,19 @@ class LogLinearModel:
             stop = min(start + step, len(rows))
             part = rows.take(slice(start, stop))
             if self.strata is None:
-                yield slice(start, stop), self._given(self.blocks[0], spreads[0], part)
+                yield slice(start, stop), self._block_probabilities(self.blocks[0], spreads[0], part)
                 continue
             for code, (block, spread) in enumerate(zip(self.blocks, spreads, strict=True)):
                 here = np.flatnonzero(part[self.strata] == code)
                 if len(here):
-                    yield start + here, self._given(block, spread, part.take(here))
+                    yield start + here, self._block_probabilities(block, spread, part.take(here))
 
     def _spread(self, block: StratumEffects) -> list[Floats]:
         """Every term's effects over the joint labels."""
         terms = zip(block.cliques, block.tables, strict=True)
         return [table[:, clique.of_label(self.schema, self.targets)] for clique, table in terms]
 
-    def _given(self, block: StratumEffects, spread: list[Floats], part: Codes) -> Floats:
+    def _block_probabilities(self, block: StratumEffects, spread: list[Floats], part: Codes) -> Floats:
         eta = np.zeros((len(part), self.schema.size(self.targets)))
         for clique, table in zip(block.cliques, spread, strict=True):
             eta += table.take(clique.groups(self.schema).index(part), axis=0)

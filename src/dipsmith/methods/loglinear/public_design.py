@@ -108,13 +108,13 @@ class _SameTargets:
 
     def pick(self, rows: slice) -> scipy.sparse.sparray:
         """The matrix rows × cells that has a one for each cell of a row."""
-        return self._whole if rows == slice(0, len(self.index)) else self._picked(rows)
+        return self._whole if rows == slice(0, len(self.index)) else self._pick(rows)
 
     @cached_property
     def _whole(self) -> scipy.sparse.sparray:
-        return self._picked(slice(0, len(self.index)))
+        return self._pick(slice(0, len(self.index)))
 
-    def _picked(self, rows: slice) -> scipy.sparse.sparray:
+    def _pick(self, rows: slice) -> scipy.sparse.sparray:
         return _cell_matrix(self.index[rows], self.cells).T
 
 
@@ -170,14 +170,14 @@ class PublicDesign:
                 self._covary(sums, rows, p)
         return Moments(
             expected=self.statistics(expected),
-            information=self._assembled(dense, sums) if dense else None,
-            blocks={c: self._finished(c, c, sums[c, c]) for c in blocks},
+            information=self._assemble(dense, sums) if dense else None,
+            blocks={c: self._to_contrasts(c, c, sums[c, c]) for c in blocks},
         )
 
     def contrast_information(self, phi: Floats) -> ContrastInformation:
         """Cov_θ S where all terms have the same targets, one label contrast at a time."""
         (same,), first = self._same_targets, self.terms[0]
-        basis = self.thinned(BASIS_ROWS)._uncorrelated(phi, first)
+        basis = self.thinned(BASIS_ROWS)._decorrelate(phi, first)
         turned = contrasts(first.labels) @ basis
         alike = not self.barred and not any(
             phi[here].any() for t, here in zip(self.terms, self.slices, strict=True) if t.cells > 1
@@ -194,7 +194,7 @@ class PublicDesign:
         whole = np.broadcast_to(above, (first.contrasts, same.cells, same.cells))
         return ContrastInformation(basis, tuple((s * block).T for s, block in zip(scale, whole, strict=True)))
 
-    def _uncorrelated(self, phi: Floats, term: LabelTerm) -> Floats:
+    def _decorrelate(self, phi: Floats, term: LabelTerm) -> Floats:
         """The basis in which a term's contrasts are uncorrelated in the average row."""
         within = np.zeros((term.labels, term.labels))
         for rows, p, _ in self._passes(phi, self.labels):
@@ -300,7 +300,7 @@ class PublicDesign:
         k, j = one.contrasts, other.contrasts
         return cells, k * (k + 1) // 2 if self._maps[a] == self._maps[b] else k * j
 
-    def _finished(self, a: int, b: int, total: Floats) -> Floats:
+    def _to_contrasts(self, a: int, b: int, total: Floats) -> Floats:
         """Covariances of the first K − 1 labels, turned into covariances of the contrasts."""
         k, j = self.terms[a].contrasts, self.terms[b].contrasts
         if self._maps[a] == self._maps[b]:
@@ -315,7 +315,7 @@ class PublicDesign:
         right = contrasts(j + 1)[:-1] - contrasts(j + 1)[-1]
         return np.asarray(left.T @ whole @ right)
 
-    def _assembled(self, dense: Sequence[int], sums: dict[tuple[int, int], Floats]) -> Floats:
+    def _assemble(self, dense: Sequence[int], sums: dict[tuple[int, int], Floats]) -> Floats:
         ends = np.cumsum([0, *(self.terms[c].size for c in dense)])
         whole = np.zeros((ends[-1], ends[-1]))
         for i, a in enumerate(dense):
@@ -323,12 +323,12 @@ class PublicDesign:
             here = slice(ends[i], ends[i + 1])
             diagonal = whole[here, here].reshape(cells, k, cells, k)
             each = np.arange(cells)
-            diagonal[each, :, each, :] = self._finished(a, a, sums[a, a])
+            diagonal[each, :, each, :] = self._to_contrasts(a, a, sums[a, a])
             whole[here, here] = diagonal.reshape(cells * k, cells * k)
             for j in range(i + 1, len(dense)):
                 b = dense[j]
                 there = slice(ends[j], ends[j + 1])
-                block = self._finished(a, b, sums[a, b]).reshape(cells, self.terms[b].cells, k, -1)
+                block = self._to_contrasts(a, b, sums[a, b]).reshape(cells, self.terms[b].cells, k, -1)
                 whole[here, there] = block.transpose(0, 2, 1, 3).reshape(cells * k, -1)
                 whole[there, here] = whole[here, there].T
         return whole

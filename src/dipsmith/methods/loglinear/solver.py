@@ -279,7 +279,7 @@ class _Group:
         One Gauss–Newton step from the solution with P taken off gives (G + P₀)⁻¹(Gφ + HW(S̃ − E_θ S)), which is
         unbiased where P₀ is 0, with covariance (G + P₀)⁻¹.
         """
-        weighing, residual = self._weighed(phi), self._residual(phi, held)
+        weighing, residual = self._weigh(phi), self._residual(phi, held)
         assert isinstance(weighing, Weighing)
         unshrunk = [
             Penalty(p.cells, p.contrasts, fixed=FREE) if f else p
@@ -294,15 +294,15 @@ class _Group:
         return np.asarray((self.statistics - self.design.moments(phi).expected - held)[self.at])
 
     def _first_weighed(self, phi: Floats) -> Weighing | ContrastWeighing:
-        """`_weighed`, which other estimates from the same public rows, effects and noise may have found before."""
+        """`_weigh`, which other estimates from the same public rows, effects and noise may have found before."""
         if self.memory is None or self.weighing is not None:
-            return self._weighed(phi)
+            return self._weigh(phi)
         rows = [a for t in self.design.terms for a in (t.cell, t.of_label)]
         barred = [a for b in self.design.barred for a in (b.rows, b.labels)]
         about = [phi, np.array(self.noise), self.design.multiplicities, *rows, *barred]
-        return self.memory.recall(f"weights of {self.terms}", about, lambda: self._weighed(phi))
+        return self.memory.recall(f"weights of {self.terms}", about, lambda: self._weigh(phi))
 
-    def _weighed(self, phi: Floats) -> Weighing | ContrastWeighing:
+    def _weigh(self, phi: Floats) -> Weighing | ContrastWeighing:
         if self.form == "cell by cell":
             blocks = self.design.moments(phi, blocks=self.terms).blocks
             return Weighing.cellwise(blocks[self.terms[0]], self.noise[0])

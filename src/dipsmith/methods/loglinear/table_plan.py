@@ -104,7 +104,7 @@ class TablePlanner:
         marginals = [Clique((), g) for g in groups]
         if len(groups) > 1:
             marginals += [Clique((), (a[0], b[0])) for a, b in combinations(groups, 2)]
-        telling = [p for p in spec.predictors if self._occupied[p] > 1]
+        telling = [p for p in spec.predictors if self._occupied_levels[p] > 1]
         effects = [Clique((p,), g) for p in telling for g in groups]
         effects += [Clique(i, g) for i in spec.interactions for g in groups]
         share = self._marginal_share(budget, marginals) if effects else 1.0
@@ -220,12 +220,12 @@ class TablePlanner:
         noise = noise_sd(schema, cost, labels) ** 2
         most = NOISE_TO_SAMPLING * (self.facts.rows or 0) / labels / noise if noise > 0 else np.inf
         # A table has at least as many occupied cells as each of its columns, and at most all: few need be looked up.
-        if max((self._occupied[n] for n in names), default=1) > most:
+        if max((self._occupied_levels[n] for n in names), default=1) > most:
             return False
         return schema.size(names) <= most or self._cells(clique) <= most
 
     @cached_property
-    def _occupied(self) -> dict[str, int]:
+    def _occupied_levels(self) -> dict[str, int]:
         """Levels of every predictor that hold a row."""
         return {n: self.facts.occupied(self.spec.schema, (n,)) for n in self.spec.predictors}
 

@@ -140,18 +140,18 @@ class ContrastWeighing:
 
     def square(self, residual: Floats) -> float:
         """Squared length of a residual, scaled by sampling and noise."""
-        turned = self._turned(residual)
+        turned = self._turn(residual)
         return float(np.sum(turned * _each(self.W, turned)))
 
     def length(self, delta: Floats) -> float:
         """Squared length of a step, scaled by the information."""
-        turned = self._turned(delta)
+        turned = self._turn(delta)
         return float(np.sum(turned * _each(self.G, turned)))
 
     def _right(self, residual: Floats, phi: Floats) -> Floats:
-        return _each(self.H, _each(self.W, self._turned(residual) + _each(self.H, self._turned(phi))))
+        return _each(self.H, _each(self.W, self._turn(residual) + _each(self.H, self._turn(phi))))
 
-    def _turned(self, flat: Floats) -> Floats:
+    def _turn(self, flat: Floats) -> Floats:
         """A flat vector of contrasts, as turned contrasts × cells."""
         return np.ascontiguousarray((flat.reshape(-1, len(self.basis)) @ self.basis).T)
 

@@ -128,7 +128,7 @@ class _Reader:
         return self._row(_Reader.power, ("*", "/"), (":",))
 
     def power(self) -> Node:
-        return self._raised(self.term(), _Reader.power)
+        return self._raise_power(self.term(), _Reader.power)
 
     def term(self) -> Node:
         return Group(self._inside(_Reader.right)) if self._take("(") else self._value(texts=False)
@@ -151,7 +151,7 @@ class _Reader:
             sign = self._step().value
             with self._deeper():
                 return SignedTerm(sign, self.signed())
-        return self._raised(self.atom(), _Reader.signed)
+        return self._raise_power(self.atom(), _Reader.signed)
 
     def atom(self) -> Node:
         return self._inside(_Reader.arithmetic) if self._take("(") else self._value(texts=True)
@@ -211,7 +211,7 @@ class _Reader:
         self._close()
         return inner
 
-    def _raised(self, base: Node, rule: Callable[[_Reader], Node]) -> Node:
+    def _raise_power(self, base: Node, rule: Callable[[_Reader], Node]) -> Node:
         if not self._take("**"):
             return base
         with self._deeper():

@@ -134,7 +134,7 @@ def spell(node: Node, rank: int = 0) -> str:
 def quote(name: str) -> str:
     """A column's name as it can be written in a formula.
 
-    >>> quoted("age"), quoted("pay rate"), quote("a`b")
+    >>> quote("age"), quote("pay rate"), quote("a`b")
     ('age', '`pay rate`', 'Q("a`b")')
     """
     word = name.isidentifier() and re.fullmatch(r"\w+", name)

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, cast
 from xml.etree import ElementTree as ET
 
-from dipsmith.errors import MissingExtraError, SourceError
+from dipsmith.errors import MissingExtraError, SchemaError, SourceError
 from dipsmith.schema.attribute import Type
 from dipsmith.schema.dictionary import ColumnFacts
 from dipsmith.schema.markup import Document, read_text
+from dipsmith.schema.spelling import Spelling, read_spelling
 
 _TYPES: dict[str, Type] = {
     **dict.fromkeys(("integer", "int", "long", "short", "byte", "nonNegativeInteger", "positiveInteger", "unsignedInt", "unsignedByte",
@@ -67,7 +68,40 @@ def _fact(column: Mapping[str, Any], blanks: Any) -> ColumnFacts:
         _limit(constraints, "maximum", "maxInclusive"),
         missing=required == "false" or (stands_for_none and required != "true"),
         ordered=str(column.get("categoriesOrdered", "")).lower() == "true",
+        spelling=_spelling(_TYPES.get(base), within, column),
     )
+
+
+_CSVW_PARTS = (("yyyy", "%Y"), ("yy", "%y"), ("MMM", "%b"), ("MM", "%m"), ("M", "%m"), ("dd", "%d"), ("d", "%d"),
+               ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))  # fmt: skip
+
+
+def _spelling(kind: Type | None, within: Mapping[str, Any], column: Mapping[str, Any]) -> Spelling | None:
+    """How cells are written: Frictionless has it beside the type, CSVW within it; None where it is not said, or not readable."""
+    said = within.get("format")
+    marks = {**(said if isinstance(said, Mapping) else {}), **column}
+    pattern = said if isinstance(said, str) else column.get("format")
+    if kind in ("date", "datetime"):
+        marks = {}
+        text = str(pattern or "default")
+        if "%" not in text and text not in ("default", "any"):
+            text = re.sub("|".join(p for p, _ in _CSVW_PARTS), lambda found: dict(_CSVW_PARTS)[found[0]], text)
+        pattern = None if text == "any" or text in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S") else text
+    elif kind in ("integer", "number"):
+        pattern = None
+    else:
+        return None
+    bare = marks.get("bareNumber")
+    try:
+        return read_spelling(
+            kind,
+            marks.get("decimalChar"),
+            marks.get("groupChar"),
+            None if bare is None else str(bare).lower() != "false",
+            pattern,
+        )
+    except SchemaError:
+        return None
 
 
 def _pair(value: Any) -> tuple[str, str]:

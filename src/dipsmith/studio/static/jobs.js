@@ -47,7 +47,7 @@ function said(job, parts) {
 function message(job) {
   if (job.status !== 'stopped') return job.message;
   if (job.kind === 'rehearse') return 'Its process was ended; nothing was spent: try again.';
-  if (job.kind === 'compare') return 'Its process was ended. The look stays in the log, nothing was spent, nothing half-written was left: ask again.';
+  if (job.kind === 'compare' || job.kind === 'check') return 'Its process was ended. The look stays in the log, nothing was spent, nothing half-written was left: ask again.';
   return job.can_resume
     ? 'Its process was ended before any data was read: go on without a new charge, or give the budget back.'
     : 'Its process was ended. Data may have been read, so that what was spent stays spent; nothing half-written was left.';

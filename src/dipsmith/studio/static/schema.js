@@ -1,6 +1,7 @@
 import { ask, complain, el, node, number, redraw, say, state } from './page.js';
 import { chooseHouseholds, leaveHouseholds, showHouseholds } from './households.js';
 import { rules } from './rules.js';
+import { KEYS, readSpelling, showSpelling } from './spelling.js';
 
 const held = state();
 let { document: draft, report, revision } = held;
@@ -91,7 +92,7 @@ function show() {
   el('progress').textContent = report.ready
     ? `Complete: ${draft.fields.length} columns, ${report.cells} cells.`
     : `${report.complete} of ${draft.fields.length} columns are complete${terms ? `; ${terms} not chosen yet` : ''}. ${left || terms ? '' : report.problem}`;
-  el('next').hidden = el('onward').hidden = !report.ready;
+  el('next').hidden = el('onward').hidden = el('fits-box').hidden = !report.ready;
   const dropped = held.columns.filter((c) => !field(c) && c !== draft.unit?.column && c !== draft.unit?.per && c !== draft.key);
   const apart = [draft.unit?.column, draft.unit?.per, draft.key].filter((c) => c && !field(c));
   el('apart').textContent = apart.length ? `Read only to tell units apart, never released: ${apart.join(', ')}.` : '';
@@ -111,6 +112,15 @@ function bulk() {
   el('all').checked = chosen.size > 0 && shown().every((f) => chosen.has(f.name));
 }
 
+el('check').addEventListener('click', async () => {
+  clearTimeout(timer);
+  el('check-says').textContent = '';
+  try {
+    await save();
+    await ask('POST', `/api/p/${held.project}/check`);
+    location.assign(`/p/${held.project}/check`);
+  } catch (error) { el('check-says').textContent = `${error.message}.`; }
+});
 el('search').addEventListener('input', show);
 el('open-only').addEventListener('change', show);
 el('all').addEventListener('change', () => { for (const f of shown()) el('all').checked ? chosen.add(f.name) : chosen.delete(f.name); show(); });
@@ -184,7 +194,7 @@ function put(f, key, value) {
   if (value === '' || value === false || value === null || value === undefined || (Array.isArray(value) && !value.length)) delete f[key]; else f[key] = value;
 }
 
-const RANGE = ['minimum', 'maximum', 'bins', 'open'];
+const RANGE = ['minimum', 'maximum', 'bins', 'open', 'precision', ...KEYS];
 function setType(f, type) {
   put(f, 'type', type);
   if (type === 'string' || type === 'boolean') for (const key of RANGE) delete f[key];
@@ -231,6 +241,7 @@ function edit(name) {
     const cut = ['width', 'count', 'round', 'edges'].find((k) => f.bins?.[k] !== undefined) || '';
     el('f-cut').value = cut;
     el('f-cut-at').value = cut ? [].concat(f.bins[cut]).join(', ') : '';
+    showSpelling(f);
     el('f-open').value = f.open || '';
     el('f-open-says').hidden = !f.open;
     el('f-missing').checked = String(f.missing) === 'true';
@@ -289,6 +300,8 @@ el('field').addEventListener('input', (event) => {
     put(f, 'minimum', el('f-low').value.trim());
     put(f, 'maximum', el('f-high').value.trim());
     put(f, 'open', el('f-open').value);
+    readSpelling(f, put, id);
+    showSpelling(f);
     el('f-open-says').hidden = !f.open;
     const at = el('f-cut-at').value.trim(), cut = el('f-cut').value;
     if (id.startsWith('f-cut')) put(f, 'bins', cut && at ? { [cut]: cut === 'edges' ? at.split(/[,;\s]+/) : at, ...(f.bins?.law ? { law: f.bins.law } : {}) } : null);
