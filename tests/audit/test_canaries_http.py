@@ -187,6 +187,7 @@ def test_no_canary_in_any_answer(listening, capfd):
     for step in (
         "schema",
         "schema.yaml",
+        "check",
         "plan",
         "choices.yaml",
         "script.py",
@@ -201,6 +202,11 @@ def test_no_canary_in_any_answer(listening, capfd):
         assert listener.send("GET", f"/p/{project}/{step}").status_code == 200, step
     for file in sorted(p for p in release.iterdir() if p.is_file()):
         assert listener.send("GET", f"/p/{project}/release/{job}/files/{file.name}").status_code == 200
+    listener.send("POST", f"/api/p/{project}/check", json={})
+    end = time.monotonic() + 120
+    while (found := listener.send("GET", f"/api/p/{project}/check").json())["jobs"][0]["status"] != "finished":
+        assert time.monotonic() < end, found
+        time.sleep(0.3)
     listener.send("GET", f"/api/p/{project}/release/{job}/report")
     listener.send("POST", f"/api/p/{project}/release/{job}/verify", json={})
     looked = running.ask(

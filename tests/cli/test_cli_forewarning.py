@@ -65,6 +65,6 @@ def test_a_plan_says_how_to_check_the_file_before_a_run(dipsmith, tmp_path):
     told = dipsmith("plan", "--schema", "people.yaml", "--method", "mst", "--epsilon", 1)
     assert told.code == 0, told.err
     assert (
-        "before a run, count them once (CONFIDENTIAL, logged): dipsmith schema check people.yaml --source people.csv"
-        in (" ".join(told.out.split()))
+        "before a run, count them once (CONFIDENTIAL, logged): dipsmith schema check people.yaml --source FILE "
+        "--ledger budget.db" in (" ".join(told.out.split()))
     )
