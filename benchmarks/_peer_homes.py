@@ -35,6 +35,7 @@ class Peer:
 PEERS = {
     "smartnoise": Peer("smartnoise-synth==1.0.8", "snsynth", ("mst", "aim")),
     "dpmm": Peer("dpmm==0.1.9", "dpmm", ("mst", "privbayes", "aim")),
+    "opendp": Peer("opendp[mbi]==0.16.0", "opendp.extras.mbi", ("mst", "aim")),
     "mbi": Peer("mbi==2.0.0", "mbi", ("mst",)),
 }
 """DataSynthesizer's and synthcity's PrivBayes are left out: the first does not end within 800 s on this table, the

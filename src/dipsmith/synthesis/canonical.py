@@ -62,8 +62,7 @@ class PublicColumn:
         # Distinct as they were stored need not be distinct as they are released: "1.0" and "1" are one number.
         values = canonical_values(encoded.dictionary, kind, spelling)
         which = np.arange(len(values))
-        # Arrow takes -0.0 for equal to 0.0, so that of floats it cannot say whether all are as they were.
-        if values.null_count or pa.types.is_floating(values.type) or not values.equals(encoded.dictionary):
+        if values.null_count or not values.equals(encoded.dictionary) or _has_negative_zero(encoded.dictionary):
             again = values.dictionary_encode()
             values, which = again.dictionary, _indices(again)
         order = pc.sort_indices(values)
@@ -288,6 +287,14 @@ def _decode(chunk: pa.Array) -> pa.Array:
         # Wide enough for digits that the type does not promise: what is stored is no reason to fail.
         return chunk.cast(pa.decimal128(38, kind.scale))
     return chunk
+
+
+def _has_negative_zero(values: pa.Array) -> bool:
+    """Whether -0.0 is among values: Arrow takes it for equal to 0.0, though they are two kinds of bits."""
+    if not pa.types.is_floating(values.type):
+        return False
+    found = values.to_numpy(zero_copy_only=False)
+    return bool(np.signbit(found[found == 0]).any())
 
 
 def _indices(encoded: pa.DictionaryArray) -> NDArray[np.int64]:
