@@ -530,6 +530,17 @@ def test_values_that_noise_hides_do_not_count_as_the_most_frequent_one():
     assert alone.keys["enum"] == ["husband", "other"]
 
 
+def test_blanks_that_noise_may_hide_are_asked_for():
+    """Where noise hides many blank rows the draft asks whether there are any: unsaid they count as the minimum."""
+    rows = pd.DataFrame({"n": np.where(np.arange(8000) % 16 == 0, "N", np.arange(8000) % 9).astype(object)})
+    terms = {"name": "p", "neighbours": "add-remove", "unit": "row", "testing": True, "noise_seed": 1}
+    noisy = ds.learn_schema(rows, budget=ds.PureDP("0.02"), **terms)
+    assert "n: " in noisy.text
+    assert "write missing: true if there may be any" in " ".join(noisy.text.replace("#", " ").split())
+    clear = ds.learn_schema(rows[rows["n"] != "N"], budget=ds.PureDP("5"), **terms)
+    assert "missing" not in clear.text
+
+
 def test_the_more_columns_the_fewer_narrow_bins():
     """Tables of pairs grow with the square of bins times the square of columns."""
     cells = CellCounts(np.arange(0.0, 111.0), np.full(110, 400.0))

@@ -46,7 +46,8 @@ BEYOND = 0.1
 STRAY = 0.001
 """A few dates far from the others (1899, 9999) open no range: up to this share of rows, behind an empty year."""
 HIDDEN = 0.05
-"""Other values of a text column join the most frequent one only where noise cannot hide more than this share of rows."""
+"""Only where noise cannot hide more than this share of rows, a text column's other values join the most frequent one, and a
+column of numbers is taken for one without blanks."""
 DAY = 86_400_000_000
 
 Ints = NDArray[np.int64]
@@ -93,34 +94,36 @@ def find_type(column: str, counts: Ints, doubt: float, declared: str | None) -> 
     def real(*forms: str) -> bool:
         return sum(by[f] for f in forms) > max(doubt, FEW * known)
 
+    def of(kind: Type, missing: bool, precision: str | None = None, spelling: Spelling | None = None) -> FoundType:
+        return FoundType(column, kind, missing, precision, spelling, known + words, doubt)
+
     whole, decimals = ("integer",), ("1 decimal", "2 decimals", "more decimals", "1.234")
     times = ("minute", "second", "fraction")
     if declared == "string" or real("code", "text"):
-        some = known + words
-        return FoundType(column, "string", blank, values=some, doubt=doubt) if some > doubt else None
+        return of("string", blank) if known + words > doubt else None
     empty = blank or words > doubt
     if any(map(real, spelled_forms.FORMS)):
         spelling, read, fractions = spelled_forms.choose_spelling(by)
         if known - read > max(doubt, FEW * known):
-            return FoundType(column, "string", blank, values=known + words, doubt=doubt)
+            return of("string", blank)
         kind: Type = "date" if spelling.format else "number" if fractions > max(doubt, FEW * known) else "integer"
-        return FoundType(column, kind, empty, spelling=spelling)
+        return of(kind, empty, spelling=spelling)
     sums = {"moment": sum(by[f] for f in ("date", *times)), "number": sum(by[f] for f in (*whole, *decimals))}
     if max(*sums.values(), by["boolean"]) <= doubt:
         return None
     if by["boolean"] > max(sums.values()):
-        return FoundType(column, "boolean", empty)
+        return of("boolean", empty)
     if sums["moment"] > sums["number"]:
         finest = next((f for f in reversed(times) if real(f)), None)
         if declared == "date" or (finest is None and declared != "datetime"):
-            return FoundType(column, "date", empty)
+            return of("date", empty)
         step = {"fraction": "microsecond", None: "day"}.get(finest, finest)
-        return FoundType(column, "datetime", empty, step)
+        return of("datetime", empty, step)
     if not real(*decimals):
-        return FoundType(column, "integer", empty)
+        return of("integer", empty)
     fine = {"1 decimal": "0.1", "2 decimals": "0.01", "more decimals": None, "1.234": "0.001"}
     finest = next((f for f in ("more decimals", "1.234", "2 decimals", "1 decimal") if real(f)), None)
-    return FoundType(column, "number", empty, "1" if finest is None else fine[finest])
+    return of("number", empty, "1" if finest is None else fine[finest])
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,6 +282,9 @@ def number_field(extent: ValueExtent, fine: CellCounts | None, columns: int) -> 
         # No table shows how many rows noise hides beyond a bound; that amounts do not lie below 0 is for the steward to know.
         keys["open"] = "high" if cut.keys["minimum"] == 0 else "both"
         reason = cut.reason
+        if found.doubt > HIDDEN * found.values and not found.missing:
+            hidden = f"noise may hide {found.doubt:,.0f} rows in which it is blank or a word"
+            reason = f"{reason}; {hidden}: write missing: true if there may be any"
     return DraftField(found.column, keys, reason)
 
 
