@@ -20,7 +20,7 @@ class Peer:
     Attributes
     ----------
     package
-        What pip is asked for.
+        What pip is asked for; what it forgets to ask for itself stands beside it.
     module
         What can be imported once it is there.
     runs
@@ -35,7 +35,7 @@ class Peer:
 PEERS = {
     "smartnoise": Peer("smartnoise-synth==1.0.8", "snsynth", ("mst", "aim")),
     "dpmm": Peer("dpmm==0.1.9", "dpmm", ("mst", "privbayes", "aim")),
-    "opendp": Peer("opendp[mbi]==0.16.0", "opendp.extras.mbi", ("mst", "aim")),
+    "opendp": Peer("opendp[mbi]==0.16.0 pandas", "opendp.extras.mbi", ("mst", "aim")),
     "mbi": Peer("mbi==2.0.0", "mbi", ("mst",)),
 }
 """DataSynthesizer's and synthcity's PrivBayes are left out: the first does not end within 800 s on this table, the
@@ -54,7 +54,7 @@ def interpreter(name: str, home: Path) -> str | None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         steps = [
             [sys.executable, "-m", "venv", str(folder)],
-            [str(python), "-m", "pip", "install", "--quiet", peer.package],
+            [str(python), "-m", "pip", "install", "--quiet", *peer.package.split()],
         ]
         for step in steps:
             done = subprocess.run(step, stderr=subprocess.PIPE, text=True, check=False)

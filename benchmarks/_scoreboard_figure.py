@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 NAMES = {
-    "mst": "MST", "aim": "AIM", "privbayes": "PrivBayes", "smartnoise": "SmartNoise", "adult": "Adult", "acs": "ACS 2019",
+    "mst": "MST", "aim": "AIM", "privbayes": "PrivBayes", "smartnoise": "SmartNoise", "opendp": "OpenDP",
+    "adult": "Adult", "acs": "ACS 2019",
     "loans": "Loans", "salary": "Salaries",
 }  # fmt: skip
 """What readers call methods, packages and tables."""
