@@ -256,7 +256,9 @@ class _Rows:
                 w[label] += w[label - 1]
             # A label that cannot be is not reached by rounding.
             aim = np.minimum(uniforms[here] * w[-1], np.nextafter(w[-1], np.float32(0)))
-            labels[here] = (w[:-1] <= aim).sum(axis=0)
+            labels[here] = 0
+            for reached in w[:-1]:
+                labels[here] += reached <= aim
         return labels
 
     def probabilities(self, lam: Float) -> Float:

@@ -92,8 +92,8 @@ class Features:
         """The tilt of every label in every row: labels × rows."""
         coefficients = np.zeros((len(self.h), self.columns.width))
         np.add.at(coefficients, (self.which, self.column), lam / self.size)
-        along = np.array([self.columns.times(c) for c in coefficients]).reshape(len(self.h), self.columns.rows)
-        return np.clip(_product(self.h.T, along), -LARGEST, LARGEST)
+        found = _product(self.h.T, self.columns.times(coefficients))
+        return np.clip(found, -LARGEST, LARGEST, out=found)
 
     def sums(self, q: Float) -> Float:
         """What they sum to under probabilities, labels × rows."""
@@ -137,8 +137,11 @@ class Features:
 
 
 def _product(few: Float, many: Float) -> Float:
-    """A small matrix times one of many columns; not by a library that would wake threads for it."""
-    return np.asarray(np.einsum("ij,jk->ik", few, many))
+    """A small matrix, most of it zeros and ones, times one of many columns."""
+    found = np.zeros((len(few), many.shape[1]))
+    for i, j in zip(*np.nonzero(few), strict=True):
+        found[i] += many[j] if few[i, j] == 1 else few[i, j] * many[j]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +180,8 @@ class UnitColumns:
         return UnitColumns(scipy.sparse.csr_array(self.matrix[rows]))
 
     def times(self, coefficients: Float) -> Float:
-        """Zγ."""
-        return np.asarray(self.matrix @ coefficients)
+        """Zγ, for one vector of coefficients or several."""
+        return np.asarray((self.matrix @ coefficients.T).T)
 
     def cross(self, values: Float) -> Float:
         """Z′v."""

@@ -56,7 +56,9 @@ class LabelSums:
             shifted = labels[here] + self.many  # rows that are not counted are in group −1
             rows = here if self.place is None else self.place[here]
             for sums, table in zip(found, self.tables, strict=True):
-                at = np.multiply(table.groups[rows], self.many, dtype=np.int64) + shifted
+                at = shifted
+                if table.size > 1 or table.has_uncounted:
+                    at = np.multiply(table.groups[rows], self.many, dtype=np.int64) + shifted
                 weight = None if table.weight is None else table.weight[rows]
                 sums += np.bincount(at, weights=weight, minlength=len(sums))
         return np.concatenate([np.zeros(0), *(sums[self.many :] for sums in found)])

@@ -96,11 +96,12 @@ class GroupColumns:
         """The same columns times a number of every row."""
         return GroupColumns(self.at, self.width, factor if self.weight is None else self.weight * factor)
 
-    def times(self, coefficients: Float) -> Float | float:
-        """The columns times their coefficients, added up in every row."""
+    def times(self, coefficients: Float) -> Float:
+        """The columns times their coefficients, added up in every row; of several such vectors one after the other."""
         if self.at is None:
-            return float(coefficients[0]) * (1.0 if self.weight is None else self.weight)
-        found: Float = np.append(coefficients, 0.0)[self.at]
+            return coefficients if self.weight is None else coefficients * self.weight
+        outside = np.zeros((*coefficients.shape[:-1], 1))
+        found: Float = np.concatenate([coefficients, outside], axis=-1)[..., self.at]
         return found if self.weight is None else found * self.weight
 
     def cross(self, values: Float) -> Float:
@@ -160,11 +161,11 @@ class PublicColumns:
             yield here, self.take(here)
 
     def times(self, coefficients: Float) -> Float:
-        """Zγ."""
-        found = np.zeros(self.rows)
+        """Zγ, for one vector of coefficients or several."""
+        found = np.zeros((*coefficients.shape[:-1], self.rows))
         for here, piece in self.pieces():
             for block, at in zip(piece.blocks, self.places, strict=True):
-                found[here] += block.times(coefficients[at])
+                found[..., here] += block.times(coefficients[..., at])
         return found
 
     def cross(self, values: Float) -> Float:

@@ -186,20 +186,20 @@ class Layout:
         A heavy tail may belong to one label alone. So all that is clipped away, were it all one label's, must be small
         against what sampling makes uncertain; else nothing is clipped, and the noise is that of the largest residual.
         """
-        size, often = np.abs(self.whole_residual), self.design.often
-        allowed = LEAST_BIAS * np.sqrt(self.square)
+        whole, often = self.whole_residual, self.design.often
         # Most residuals are far from the extremes, which alone have to be sorted.
-        least = FAR * np.sqrt(self.square / max(self.design.rows, 1.0))
-        far = np.flatnonzero(size > least)
-        if float(often[far] @ (size[far] - least)) > allowed:
-            size, often = size[far], often[far]
+        allowed, least = LEAST_BIAS * np.sqrt(self.square), FAR * np.sqrt(self.square / max(self.design.rows, 1.0))
+        far: Ints | slice = np.flatnonzero((whole > least) | (whole < -least))
+        if float(often[far] @ (np.abs(whole[far]) - least)) <= allowed:
+            far = slice(None)
+        size, often = np.abs(whole[far]), often[far]
         order = np.argsort(-size, kind="stable")
         rising, many = size[order], np.cumsum(often[order])
         # Clipping at the i-th largest takes Σ (size − c) off those above it.
         taken = np.cumsum(often[order] * rising) - many * rising
         at = max(int(np.searchsorted(taken, allowed, side="right")) - 1, 0)
         most = rising[at] if len(rising) else 0.0
-        return np.clip(self.whole_residual, -most, most)
+        return np.clip(whole, -most, most)
 
     # --- which sums hold what --------------------------------------------------------------------------
 

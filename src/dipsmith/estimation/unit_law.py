@@ -90,9 +90,10 @@ def even_numbers(random: Generator, many: int) -> Float:
 
     Units that follow one another are alike, so that labels drawn by them come nearer to their law than by chance.
     """
-    found = np.arange(many) * GOLDEN
+    found = np.arange(many, dtype=np.float64)
+    found *= GOLDEN
     found += random.random()
-    found %= 1.0
+    found -= np.floor(found)
     return np.asarray(found)
 
 

@@ -45,7 +45,7 @@ class PublicColumn:
     """A column as sorted distinct values and the rank of each row's value; −1 where it is missing."""
 
     values: pa.Array
-    ranks: NDArray[np.int32]
+    ranks: NDArray[np.signedinteger]
 
     @classmethod
     def of(cls, chunks: Sequence[pa.Array], kind: Type, spelling: Spelling | None = None) -> PublicColumn:
@@ -66,11 +66,9 @@ class PublicColumn:
             again = values.dictionary_encode()
             values, which = again.dictionary, _indices(again)
         order = pc.sort_indices(values)
-        place = np.empty(len(order) + 1, np.int32)
-        place[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
-        place[-1] = -1
-        of_value = np.append(place[which], np.int32(-1))
-        return cls(values.take(order), of_value[_indices(encoded)])
+        place = np.full(len(order) + 1, -1, np.min_scalar_type(-len(order) - 1))
+        place[order.to_numpy()] = np.arange(len(order))
+        return cls(values.take(order), np.append(place[which], place[-1:])[_indices(encoded)])
 
     def taken(self, rows: NDArray[np.int64]) -> pa.ChunkedArray:
         """The values of some rows, in pieces of `BLOCK` rows."""
@@ -118,16 +116,20 @@ class PublicRows:
         """A row of each kind, in an order that their values alone decide, and which kind every row is of."""
         order, starts = self._order
         place = np.empty(self.rows, np.int64)
-        place[order] = np.cumsum(starts) - 1
+        place[order] = self.sorted_kinds()
         return order[starts], place
+
+    def sorted_kinds(self) -> NDArray[np.int64]:
+        """Which kind every row is of, when rows are in their order."""
+        return np.cumsum(self._order[1]) - 1
 
     @cached_property
     def _order(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The rows in their order, and where one differs from the one before it."""
         keys = self._keys()
         order = np.argsort(keys, kind="stable")
-        starts = np.ones(self.rows, dtype=bool)
-        np.not_equal(keys[order[1:]], keys[order[:-1]], out=starts[1:])
+        rising, starts = keys[order], np.ones(self.rows, dtype=bool)
+        np.not_equal(rising[1:], rising[:-1], out=starts[1:])
         return order, starts
 
     def _keys(self) -> NDArray[np.int64]:
@@ -139,7 +141,9 @@ class PublicRows:
             if size * levels >= 1 << 63:
                 found, key = np.unique(key, return_inverse=True)
                 size = len(found)
-            key = key * levels + (column.ranks + 1)
+            key *= levels
+            key += column.ranks
+            key += 1
             size *= levels
         return key
 

@@ -104,10 +104,10 @@ class LabelTables:
         measured: Sequence[MeasuredTable],
         purchases: Sequence[Purchase],
     ) -> LabelTables:
-        """Of measured tables, beside the distinct public rows that count; `purchases` tell what weighted sums are of."""
+        """Of tables measured in this run, beside the distinct public rows that count; `purchases` tell what sums are of."""
         held = slice(None) if often.all() else np.flatnonzero(often)
         reader = _Reader(schema, {n: codes[n][held] for n in codes.names}, often[held])
-        found = (*reader.counted(measured), *reader.bought(measured, purchases, held))
+        found = (*reader.counted(measured), *reader.bought(measured, purchases, held, same_rows=True))
         return cls(schema, often[held], held, found)
 
     def sums(self, layout: Layout) -> DeterminedSums | None:
@@ -154,8 +154,8 @@ class LabelTables:
 
 
 def measured_columns(schema: Schema, measured: Sequence[MeasuredTable], public: Sequence[str]) -> list[str]:
-    """The public columns that measured tables are of."""
-    named = {n for t in measured for n in (*t.attributes, *dict(t.within))}
+    """The public columns that measured cross-tables are of."""
+    named = {n for t in measured if t.kind == "cross-table" for n in (*t.attributes, *dict(t.within))}
     return [n for n in public if n in named and n in schema]
 
 
@@ -290,9 +290,14 @@ class _Reader:
                 yield replace(made, laplace=False)
 
     def bought(
-        self, measured: Sequence[MeasuredTable], purchases: Sequence[Purchase], held: Ints | slice
+        self,
+        measured: Sequence[MeasuredTable],
+        purchases: Sequence[Purchase],
+        held: Ints | slice,
+        *,
+        same_rows: bool = False,
     ) -> Iterator[LabelTable]:
-        """The sums of planned analyses, of whose groups and weights the formulas tell."""
+        """The sums of planned analyses, of whose groups and weights the formulas tell; `same_rows` if bought of these rows."""
         sums = [t for t in measured if t.kind == "weighted sums"]
         known: dict[str, Float | None] = {}  # totals of the same groups and weights, by other labels
         for one, table in zip(purchases, sums, strict=False):
@@ -307,7 +312,7 @@ class _Reader:
             values = table.array[used].astype(np.float64)
             noise = (table.carries_noise * table.variance)[used].astype(np.float64)
             totals = np.asarray(table.totals[used], np.float64)
-            of_rows = known.get(bought.public_key)
+            of_rows = totals if same_rows else known.get(bought.public_key)
             made = self._made(bought.labels, cell, weight, values, noise, totals, table, of_rows)
             known[bought.public_key] = totals if made is not None else None
             if made is not None:

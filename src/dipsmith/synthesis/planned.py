@@ -93,7 +93,7 @@ class PublicReading:
     @cached_property
     def sorted_place(self) -> NDArray[np.int64]:
         """The kind of every row when rows are in the order of their values."""
-        return self.place[self.public.order()]
+        return self.public.sorted_kinds()
 
     @property
     def often(self) -> NDArray[np.int64]:

@@ -125,7 +125,8 @@ class Ensemble:
             p += table.p.take(table.tree.index(part), axis=0)
         for rule in self._barring(part):
             p = self._bar_impossible(p, part, rule)
-        p /= p.sum(axis=1, keepdims=True)
+        # A product with ones is several times as fast as a sum over so short an axis.
+        p /= (p @ np.ones(p.shape[1]))[:, None]
         return p
 
     def _barring(self, part: Codes) -> list[Rule]:
@@ -334,11 +335,11 @@ class ForestModel:
 
     def _joint(self, block: StratumForest, rows: Codes) -> Floats:
         """The product of the ensembles' distributions, over all combinations of the labels before."""
-        order: list[str] = []
-        p = np.ones((len(rows), 1))
-        for ensemble in self._labelling(block):
+        first, *others = self._labelling(block)
+        order, p = [*first.targets], first.probabilities(rows)
+        for ensemble in others:
             shape = [self.schema[n].size for n in order]
-            grid = np.unravel_index(np.arange(prod(shape)), shape) if order else ()
+            grid = np.unravel_index(np.arange(prod(shape)), shape)
             parts = []
             for combination in range(p.shape[1]):
                 fixed = {n: np.full(len(rows), c[combination]) for n, c in zip(order, grid, strict=True)}
