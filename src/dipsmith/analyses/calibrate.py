@@ -153,7 +153,8 @@ class Tilt:
         whole = Features.of(targets, totals, place, rows, starts)
         self.kept = whole.independent()
         self.features = whole.only(self.kept)
-        kept = p.sum(axis=0, dtype=np.float64) if self.many is None else self.many @ np.asarray(p, np.float64)
+        counted = np.ones(len(p)) if self.many is None else self.many.astype(np.float64)
+        kept = sum((counted[here] @ p[here] for here in pieces(len(p))), np.zeros(p.shape[1]))
         self.totals = np.array([float(h @ kept) for h in totals])
 
     def rows_of(self, chosen: Ints | None) -> tuple[Ints, Ints]:
