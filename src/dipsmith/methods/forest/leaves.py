@@ -72,10 +72,12 @@ class LeafCounts:
 
     def working(self, cells: NDArray[np.integer], labels: list[int], places: Ints, size: int) -> WorkingCounts:
         """Some leaves and labels at their places among `size` nodes; other nodes get one row that says nothing."""
-        here = cells if self.cells is None else np.searchsorted(self.cells, cells)
-        values = np.zeros((len(labels), size), dtype=np.float32)
-        values[:, places] = self.values[here][:, labels].T
-        values[:, places] -= self._excess[here].astype(np.float32)
+        here: NDArray[np.integer] | slice = cells
+        if self.cells is not None:
+            here = slice(None) if len(cells) == len(self.cells) else np.searchsorted(self.cells, cells)
+        values, excess = np.zeros((len(labels), size), dtype=np.float32), self._excess[here].astype(np.float32)
+        for row, label in zip(values, labels, strict=True):
+            row[places] = self.values[here, label].astype(np.float32) - excess
         sizes = np.ones(size, dtype=np.float32)
         sizes[places] = self.sizes[here]
         if self.public:

@@ -261,8 +261,7 @@ class _Smoother:
             apart = working.apart(p)
             apart /= slope
             np.add(at, apart, out=z[:, here])
-            noise = working.noise(p)
-            noise = noise + slope
+            noise = working.noise(p) + slope
             slope *= slope
             slope /= noise
             np.maximum(slope, np.float32(FAINTEST), out=w[:, here])
@@ -275,7 +274,7 @@ class _Smoother:
             for nodes, parents, families in level.parts:
                 passed = effect.passed(w[:, nodes])
                 below = families.sums(passed)
-                own = z[:, nodes] - effect.narrow.take(families.group, axis=1)
+                own = z[:, nodes] - effect.steps(families.group)
                 w[:, parents] = below
                 z[:, parents] = families.sums(passed * own) / below
 
@@ -289,7 +288,7 @@ class _Smoother:
         for level, effect in zip(self.shape.levels, effects, strict=True):
             for nodes, parents, families in level.parts:
                 expected = families.spread(z.take(parents, axis=1))
-                expected += effect.narrow.take(families.group, axis=1)
+                expected += effect.steps(families.group)
                 if effect.tau2 > 0:
                     gain = w[:, nodes] * np.float32(effect.tau2)
                     gain /= 1.0 + gain
@@ -302,21 +301,22 @@ class _Smoother:
 
     def without_rows(self, odds: Narrow, effects: list[_LevelEffects]) -> Iterator[tuple[NDArray[np.int32], Narrow]]:
         """Leaves without rows and their log-odds: what the nearest node above with rows lets expect."""
-        tree, place = self.tree, self.shape.place
+        tree, place, offsets = self.tree, self.shape.place, self.tree.step_offsets
         for depth, (start, stop) in enumerate([(0, 1), *tree.below_root]):
             bare = start + np.flatnonzero((place[start:stop] < 0) & (tree.asks[start:stop] < 0))
             for part in _slices(len(bare)):
                 at = bare[part].copy()
                 expected = np.zeros((len(odds), len(at)), dtype=np.float32)
+                climbing: Ints | slice = slice(None)
                 # Hardly ever is the nearest one not the parent.
                 for above in range(depth - 1, -1, -1):
-                    if not len(climbing := np.flatnonzero(place[at] < 0)):
-                        break
-                    low, high = at[climbing], tree.parent[at[climbing]]
+                    low, high = at[climbing], tree.parent.take(at[climbing])
                     if above < len(effects):
-                        step = tree.step_offsets[tree.asks[high]] + (low - tree.first[high])
-                        expected[:, climbing] += effects[above].narrow.take(step, axis=1)
+                        step = offsets.take(tree.asks.take(high)) + (low - tree.first.take(high))
+                        expected[:, climbing] += effects[above].steps(step)
                     at[climbing] = high
+                    if not len(climbing := np.flatnonzero(place.take(at) < 0)):
+                        break
                 there = place[at]
                 expected += odds.take(there, axis=1) if there.min() >= 0 else self.root[:, None]
                 yield tree.leaf_of[bare[part]], expected
@@ -333,8 +333,11 @@ class _LevelEffects:
     def narrow(self) -> Narrow:
         return self.gamma.astype(np.float32)
 
+    def steps(self, group: Ints) -> Narrow | float:
+        return self.narrow.take(group, axis=1) if self.narrow.any() else 0.0
+
     def passed(self, weight: Narrow) -> Narrow:
-        return weight / (1.0 + weight * np.float32(self.tau2))
+        return weight / (1.0 + weight * np.float32(self.tau2)) if self.tau2 > 0 else weight
 
 
 def _level_effects(level: _Level, z: Narrow, w: Narrow, before: _LevelEffects, turns: int) -> _LevelEffects:
@@ -377,8 +380,7 @@ def _between(families: _Families, z: Floats, w: Floats) -> float:
         weight = w / (1.0 + w * tau2)
         total = families.sums(weight)
         apart = z - families.spread(families.sums(weight * z) / total)
-        fit = float((weight * apart * apart).sum())
-        return fit - float(np.log(weight).sum()) + float(np.log(total).sum())
+        return float((weight * apart * apart).sum() - np.log(weight).sum() + np.log(total).sum())
 
     return _cautious(deviance)
 
