@@ -18,6 +18,7 @@ from dipsmith.arrays import Ints
 from dipsmith.counting.memory import accumulate, joint_tables, mixed_radix
 from dipsmith.errors import UsageError
 from dipsmith.schema import Cells, Codes, Marginal, Schema
+from dipsmith.schema.codes import code_dtype
 
 MAX_CELLS = 1 << 27
 """The most cells that are held at once: a gigabyte of counts."""
@@ -253,10 +254,12 @@ def distinct(parts: Iterable[Codes], schema: Schema, attributes: Sequence[str]) 
 
 
 def unfuse(keys: Sequence[Ints], rows: int, names: Sequence[str], schema: Schema) -> Codes:
-    """The codes that `fuse` made mixed-radix keys of."""
+    """The codes that `fuse` made mixed-radix keys of; a chunk at a time, since all digits of a key are large numbers."""
     shape = [schema[name].size for name in names]
-    columns: dict[str, NDArray[np.integer]] = {}
-    for (a, b), key in zip(words_of(shape), keys, strict=True):
-        if b > a:
-            columns |= zip(names[a:b], np.unravel_index(key, shape[a:b]), strict=True)
+    columns = {name: np.empty(rows, code_dtype(size)) for name, size in zip(names, shape, strict=True)}
+    for start in range(0, rows, CHUNK):
+        here = slice(start, start + CHUNK)
+        for (a, b), key in zip(words_of(shape), keys, strict=True):
+            for name, digits in zip(names[a:b], np.unravel_index(key[here], shape[a:b]) if b > a else (), strict=True):
+                columns[name][here] = digits
     return Codes.of(schema, columns, rows)
