@@ -128,8 +128,11 @@ def design_of(analysis: PlannedAnalysis, schema: Schema, table: pa.Table, often:
         table = table.append_column(name, _constant(schema[name], table.num_rows))
     formula = RegressionFormula.parse(analysis.formula, table.column_names)
     levels = levels_of(formula, [table], schema, dict(analysis.reference))
-    columns, known = read_columns(formula, table, levels)
-    maker = _Maker(schema, formula, columns, table.num_rows)
+    public = replace(formula, columns=tuple(n for n in formula.columns if n not in private))
+    columns, known = read_columns(public, table, levels)
+    # Of a private column only its type and levels are known: one row tells them.
+    hidden, _ = read_columns(replace(formula, columns=tuple(private)), table.slice(0, 1), levels)
+    maker = _Maker(schema, formula, {**columns, **hidden}, table.num_rows)
     y, response = maker.response()
     blocks, terms = maker.split()
     if not (terms or response):
