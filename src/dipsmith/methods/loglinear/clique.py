@@ -16,6 +16,7 @@ from dipsmith.estimation.lawful import label_codes, meets
 from dipsmith.methods.loglinear.public_design import LabelTerm
 from dipsmith.methods.loglinear.softmax import BarredLabels
 from dipsmith.schema import Codes, Marginal, Schema
+from dipsmith.schema.codes import code_dtype
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Clique:
         """The clique as seen by distinct public rows, in a model of `targets`."""
         schema = rows.schema
         return LabelTerm(
-            cell=self.groups(schema).index(rows).astype(np.int32),
+            cell=self.groups(schema).index(rows).astype(code_dtype(schema.size(self.predictors))),
             cells=schema.size(self.predictors),
             of_label=self.of_label(schema, targets),
             labels=self.labels(schema),

@@ -99,23 +99,30 @@ class ContrastInformation:
 
 @dataclass(frozen=True, eq=False)
 class _SameTargets:
-    """The terms with the same targets: where each row's cells are among all their cells, rows × terms."""
+    """The terms with the same targets: each one's cell of every row, and where its cells start among all their cells."""
 
     terms: tuple[int, ...]
     starts: tuple[int, ...]
     cells: int
-    index: NDArray[np.int32]
+    each: tuple[NDArray[np.integer], ...]
+
+    def index(self, rows: slice) -> NDArray[np.int32]:
+        """Where the cells of some rows are among all cells: rows × terms."""
+        found = np.empty((rows.stop - rows.start, len(self.each)), dtype=np.int32)
+        for i, (cell, start) in enumerate(zip(self.each, self.starts, strict=True)):
+            np.add(cell[rows], start, out=found[:, i], dtype=np.int32, casting="unsafe")
+        return found
 
     def pick(self, rows: slice) -> scipy.sparse.sparray:
         """The matrix rows × cells that has a one for each cell of a row."""
-        return self._whole if rows == slice(0, len(self.index)) else self._pick(rows)
+        return self._whole if rows == slice(0, len(self.each[0])) else self._pick(rows)
 
     @cached_property
     def _whole(self) -> scipy.sparse.sparray:
-        return self._pick(slice(0, len(self.index)))
+        return self._pick(slice(0, len(self.each[0])))
 
     def _pick(self, rows: slice) -> scipy.sparse.sparray:
-        return _cell_matrix(self.index[rows], self.cells).T
+        return _cell_matrix(self.index(rows), self.cells).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,9 +263,10 @@ class PublicDesign:
     def _add_crossed(self, blocks: Floats, weights: Floats, rows: slice) -> None:
         """Add every contrast's weights of the rows to the pairs of cells that they lie in: a term and those after."""
         (same,) = self._same_targets
+        index = same.index(rows)
         for i, (term, start) in enumerate(zip(self.terms, same.starts, strict=True)):
             after = same.cells - start
-            pairs = same.index[rows, i:] + (term.cell[rows, None].astype(np.int32) * np.int32(after) - np.int32(start))
+            pairs = index[:, i:] + (term.cell[rows, None].astype(np.int32) * np.int32(after) - np.int32(start))
             found = _cell_matrix(pairs, term.cells * after) @ weights
             blocks[:, start : start + term.cells, start:] += found.T.reshape(-1, term.cells, after)
 
@@ -268,10 +276,8 @@ class PublicDesign:
         for number in sorted(set(self._maps)):
             terms = tuple(c for c, m in enumerate(self._maps) if m == number)
             starts = np.cumsum([0, *(self.terms[c].cells for c in terms)])
-            index = np.empty((len(self.multiplicities), len(terms)), dtype=np.int32)
-            for i, c in enumerate(terms):
-                np.add(self.terms[c].cell, starts[i], out=index[:, i], casting="unsafe")
-            found.append(_SameTargets(terms, tuple(int(s) for s in starts[:-1]), int(starts[-1]), index))
+            each = tuple(self.terms[c].cell for c in terms)
+            found.append(_SameTargets(terms, tuple(int(s) for s in starts[:-1]), int(starts[-1]), each))
         return tuple(found)
 
     def _covary(self, sums: dict[tuple[int, int], Floats], rows: slice, p: Floats) -> None:
