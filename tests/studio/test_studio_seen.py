@@ -103,3 +103,33 @@ def test_labels_of_the_support_map_are_whole(visit):
     page.set_content(f"<body style=\"font-family: 'DejaVu Serif'\">{drawn}")
     assert page.locator(".map text").count() == 2 * len(names) + 1
     assert page.evaluate(OUTSIDE) == []
+
+
+def test_uploads_are_called_by_their_name(studio, people, visit, tmp_path):
+    """On pages and in what is refused; only the command to copy says where they lie."""
+    people(tmp_path)
+    running = studio("--grace", "0")
+    own = {"Origin": running.origin, "X-Dipsmith-Token": running.page_token}
+    kept = {"people": (tmp_path / "people.csv").read_bytes(), "short": b"age,sex\n30,F\n"}
+    for name, rows in kept.items():
+        assert running.client.put(f"/api/upload/{name}.csv", headers=own, content=rows).status_code == 200
+    project = running.project(".dipsmith-studio/uploads/people.csv")
+    running.choose(project, method="forest")
+    page = visit()
+    fresh(running, page)
+    for step in ("schema", "check", "plan", "run", "compare"):
+        page.goto(f"{running.origin}/p/{project}/{step}")
+        assert "uploads/" not in page.inner_text("main"), step
+        assert step in ("plan", "compare") or "people.csv" in page.inner_text("main")
+    assert ".dipsmith-studio/uploads/people.csv" in page.inner_text("#command")
+    page.goto(f"{running.origin}/")
+    assert "uploads/" not in page.content().replace('value=".dipsmith-studio/uploads/', "")
+    names = page.locator("#data option").all_inner_texts()
+    assert names == ["–", "people.csv (uploaded)", "short.csv (uploaded)", "people.csv"]
+    running.ask("POST", f"/api/p/{project}/check")
+    page.goto(f"{running.origin}/p/{project}/check")
+    page.wait_for_selector("#found-title:has-text('people.csv: every cell fits')")
+    assert page.inner_text("#found-title").startswith("people.csv")
+    other = running.project(".dipsmith-studio/uploads/short.csv", PEOPLE.replace("name: people", "name: short", 1))
+    refused = running.ask("POST", f"/api/p/{other}/check", expect=400)
+    assert refused["error"].startswith("short.csv: column 'grade' not found"), refused

@@ -21,7 +21,7 @@ from dipsmith.studio import jobs
 from dipsmith.studio.members import members_file
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.views import Screen, Visit
-from dipsmith.studio.workspace import Project, Workspace
+from dipsmith.studio.workspace import Project, Workspace, name_files
 from dipsmith.synthesis.checked import is_checked
 
 RESULT = "check.json"
@@ -55,8 +55,8 @@ def begin(visit: Visit) -> Mapping[str, Any]:
         return {"job": going[0].id}
     schema = schema_of(workspace, project)
     people = members_file(workspace, project.document)
-    check_header(project.data, source(workspace.inside(project.data)).columns, schema.columns)
-    asked = {"data": project.data, "members": people, "schema": schema.to_dict(), "says": f"Checking {project.data}"}
+    check_header(project.file, source(workspace.inside(project.data)).columns, schema.columns)
+    asked = {"data": project.data, "members": people, "schema": schema.to_dict(), "says": f"Checking {project.file}"}
     job = uuid.uuid4().hex
     if jobs.submit(workspace, job, "check", project.id, asked):
         jobs.launch(workspace, job, 0.0)
@@ -78,7 +78,7 @@ def watch(visit: Visit) -> Mapping[str, Any]:
     result = {
         "rows": counts["rows"],
         "amiss": [{"what": what, "cells": n} for n, what in amiss],
-        "of": found.asked["data"],
+        "of": name_files(found.asked["data"]),
     }
     return {"jobs": [found.to_dict()], "result": {**result, "stale": _is_stale(visit, found)}}
 

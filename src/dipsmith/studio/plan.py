@@ -32,7 +32,7 @@ from dipsmith.studio.members import members_file
 from dipsmith.studio.public_files import PublicFiles
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.views import Download, Screen, Visit
-from dipsmith.studio.workspace import Project, Workspace
+from dipsmith.studio.workspace import Project, Workspace, name_files
 from dipsmith.synthesis.planned import AnalysisPlan, ready_method
 from dipsmith.synthesis.public import public_facts
 
@@ -181,7 +181,7 @@ def _trouble(workspace: Workspace, schema: Schema, choices: Choices) -> str:
         choices.files.target(schema, workspace.public_file)
     except (DipsmithError, OSError) as error:
         told = str(error) if isinstance(error, DipsmithError) else "the file is not there"
-        return told.replace(f"{workspace.folder}/", "")
+        return name_files(told, workspace.folder)
     return ""
 
 

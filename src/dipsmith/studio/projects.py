@@ -25,7 +25,7 @@ from dipsmith.sources.header import declared_types
 from dipsmith.studio.accounts import account_of, accounts
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.views import Screen, Visit
-from dipsmith.studio.workspace import DATA_ENDINGS, Project, Workspace
+from dipsmith.studio.workspace import DATA_ENDINGS, UPLOADS, Project, Workspace, name_files
 
 _NAME = re.compile(r"[\w][\w. ()-]{0,120}")
 RECENT = 8
@@ -81,7 +81,7 @@ async def upload(request: Request) -> Response:
     """Stream a file into the private folder, within limits; what has no readable header is not kept."""
     workspace: Workspace = request.app.state.workspace
     name = request.path_params["name"]
-    folder = workspace.private("uploads")
+    folder = workspace.private(UPLOADS)
     try:
         if not _NAME.fullmatch(name) or not name.lower().endswith(DATA_ENDINGS):
             raise InputError(
@@ -98,7 +98,7 @@ async def upload(request: Request) -> Response:
         finally:
             part.unlink(missing_ok=True)
     except DipsmithError as error:
-        return JSONResponse({"error": str(error).replace(f"{folder}/", "")}, 413 if "larger" in str(error) else 400)
+        return JSONResponse({"error": name_files(str(error), workspace.folder)}, 413 if "larger" in str(error) else 400)
     except ClientDisconnect:
         return JSONResponse({"error": "the upload was interrupted; nothing was kept"}, 400)
     return JSONResponse({"data": workspace.relative(target)})

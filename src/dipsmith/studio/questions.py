@@ -34,7 +34,7 @@ from dipsmith.studio.plan import spending
 from dipsmith.studio.run import charge_and_launch, paid_jobs
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.views import Download, Screen, Visit
-from dipsmith.studio.workspace import Workspace, write_whole
+from dipsmith.studio.workspace import Workspace, name_files, write_whole
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.writing import digest, require_absent
 
@@ -123,7 +123,7 @@ def approve(visit: Visit) -> Mapping[str, Any]:
         raise UsageError(f"this question was {queued.state} already: {queued.problem}")
     schema = schema_of(workspace, project)
     file = workspace.inside(project.data)
-    check_header(project.data, source(file).columns, schema.columns)
+    check_header(project.file, source(file).columns, schema.columns)
     prepare(question, schema)(source(file))
     out = f"answers/{project.id}-{key_of(question.request)[:16]}"
     target = workspace.inside(out)
@@ -342,7 +342,7 @@ def _read(text: str) -> Inquiry:
 
 def _told(workspace: Workspace, problem: object) -> str:
     """A sentence about a stranger's file: one printable line, with files named as the pages name them."""
-    return _printable(str(problem).replace(f"{workspace.folder}/", ""))
+    return _printable(name_files(str(problem), workspace.folder))
 
 
 def _printable(text: str) -> str:

@@ -27,6 +27,7 @@ from dipsmith.studio.members import members_file
 from dipsmith.studio.plan import choices_of, commands, facts_of, ready, spending
 from dipsmith.studio.schema import schema_of
 from dipsmith.studio.views import Screen, Visit
+from dipsmith.studio.workspace import name_files
 from dipsmith.synthesis.public import require_apart
 from dipsmith.synthesis.writing import require_absent
 
@@ -71,10 +72,10 @@ def start(visit: Visit) -> Mapping[str, Any]:
     schema = schema_of(workspace, project)
     choices = choices_of(workspace, project, schema)
     file = workspace.inside(project.data)
-    check_header(project.data, source(file).columns, schema.columns)
+    check_header(project.file, source(file).columns, schema.columns)
     people = members_file(workspace, project.document)
     if schema.members is not None:
-        check_header(people, source(workspace.inside(people)).columns, schema.members.schema.columns)
+        check_header(name_files(people), source(workspace.inside(people)).columns, schema.members.schema.columns)
     out = f"releases/{project.id}-{request[:8]}"
     target = workspace.inside(out)
     target.parent.mkdir(exist_ok=True)

@@ -22,6 +22,7 @@ from dipsmith.studio.choices import Choices, supported_for
 from dipsmith.studio.plan import choices_of, facts_of
 from dipsmith.studio.schema import schema_of
 from dipsmith.studio.views import Visit
+from dipsmith.studio.workspace import name_files
 
 AMOUNTS = {"epsilon": ("0.1", "0.3", "1", "3", "10"), "approx": ("0.1", "0.3", "1", "3", "10")}
 AMOUNTS["rho"] = ("0.001", "0.01", "0.1", "0.5", "1")
@@ -66,7 +67,7 @@ def begin(visit: Visit) -> Mapping[str, Any]:
         "stand_in": "" if stand_in is None else workspace.relative(stand_in),
         "rows": min(facts.rows or USUAL_ROWS, MOST_ROWS),
         "out": "",
-        "says": f"all methods on {chosen or 'simulated rows'}",
+        "says": f"all methods on {name_files(chosen) or 'simulated rows'}",
     }
     job = uuid.uuid4().hex
     if jobs.submit(workspace, job, "rehearse", project.id, asked):

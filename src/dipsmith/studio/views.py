@@ -22,7 +22,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 
 from dipsmith.errors import BudgetError, DipsmithError, InputError, SameSourceError, UsageError
 from dipsmith.studio.gate import PAGE, refusal
-from dipsmith.studio.workspace import Project, Workspace
+from dipsmith.studio.workspace import Project, Workspace, label_file, name_files
 
 STEPS = ("schema", "plan", "run", "release", "questions", "compare")
 
@@ -85,6 +85,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     made.globals["STEPS"] = STEPS
+    made.filters |= {"label_file": label_file, "name_files": name_files}
     made.policies["json.dumps_kwargs"] = {"sort_keys": False}
     return made
 
@@ -116,8 +117,7 @@ def _visit(request: Request, body: Mapping[str, Any]) -> Visit:
 
 
 def _refused(request: Request, error: DipsmithError) -> Response:
-    # Files are named as the pages name them, within the workspace.
-    why = str(error).replace(f"{request.app.state.workspace.folder}/", "")
+    why = name_files(str(error), request.app.state.workspace.folder)
     status = 400 if isinstance(error, UsageError | InputError) else 422
     status = 409 if isinstance(error, BudgetError) else status
     if request.url.path.startswith("/api/"):

@@ -26,7 +26,7 @@ from dipsmith.sources.fingerprint import fingerprint, fingerprints
 from dipsmith.sources.header import check_header
 from dipsmith.studio.choices import Choices
 from dipsmith.studio.jobs import charge_of, write_state
-from dipsmith.studio.workspace import Workspace, open_lock, write_json
+from dipsmith.studio.workspace import Workspace, name_files, open_lock, write_json
 
 EVERY = 0.15
 """Seconds between notes."""
@@ -265,9 +265,9 @@ _KINDS = {"run": _run, "confirm": _confirm, "compare": _compare, "check": _check
 
 
 def _failed(folder: Path, job: Mapping[str, Any], error: BaseException) -> None:
-    # One line that quotes no private value; files are named as the pages name them, within the workspace.
+    # One line that quotes no private value.
     message = str(error) if isinstance(error, DipsmithError) else f"unexpected failure ({type(error).__name__})"
-    message = message.replace(f"{job['folder']}/", "")
+    message = name_files(message, job["folder"])
     if (charge := charge_of(job)) is not None:
         try:
             Ledger(job["ledger"]).cancel(charge)

@@ -27,9 +27,29 @@ from dipsmith.errors import InputError, UsageError
 from dipsmith.privacy.ledger import Ledger
 
 HIDDEN = ".dipsmith-studio"
+UPLOADS = "uploads"
 DATA_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 MOST_LISTED = 200
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
+
+
+def name_files(text: str, folder: Path | str = "") -> str:
+    """Text for a page, in which files of a workspace are named as people call them: uploads by their name alone.
+
+    >>> name_files("/work/.dipsmith-studio/uploads/people.csv: no rows", "/work")
+    'people.csv: no rows'
+    """
+    return text.replace(f"{folder}/" if folder else "", "").replace(f"{HIDDEN}/{UPLOADS}/", "")
+
+
+def label_file(path: str) -> str:
+    """A file to choose; an upload is told from a file of the folder that has the same name.
+
+    >>> label_file("people.csv"), label_file(".dipsmith-studio/uploads/people.csv")
+    ('people.csv', 'people.csv (uploaded)')
+    """
+    name = name_files(path)
+    return name if name == path else f"{name} (uploaded)"
 
 
 @dataclass(frozen=True)
@@ -53,6 +73,11 @@ class Project:
     def name(self) -> str:
         """The dataset's name in the ledger."""
         return str(self.document.get("name") or self.id)
+
+    @property
+    def file(self) -> str:
+        """The file with the rows, as people call it."""
+        return name_files(self.data)
 
 
 @dataclass(frozen=True)
@@ -147,7 +172,7 @@ class Workspace:
     def data_files(self) -> list[str]:
         """Files of the workspace that may hold rows: uploads, then its own folder, not deeper."""
         found = []
-        for folder in (self.folder / HIDDEN / "uploads", self.folder):
+        for folder in (self.folder / HIDDEN / UPLOADS, self.folder):
             if folder.is_dir():
                 files = sorted(p for p in folder.iterdir() if p.name.lower().endswith(DATA_ENDINGS))
                 inside = [p for p in files if p.is_file() and p.resolve().is_relative_to(self.folder)]

@@ -77,7 +77,7 @@ function told() {
   const sign = mark[choices.currency], files = [choices.files?.grow, choices.files?.onto].filter(Boolean);
   el('is-budget').textContent = `${sign} = ${choices.amount}${choices.currency === 'approx' ? `, δ = ${choices.delta}` : ''}`;
   el('is-method').textContent = held.words[choices.method] ?? choices.method;
-  el('is-files').textContent = files.join(', ') || 'none';
+  el('is-files').textContent = files.map((path) => path.split('/').pop()).join(', ') || 'none';
   el('is-analyses').textContent = [...held.agreed, ...(choices.analyses || [])].length ? `${[...held.agreed, ...(choices.analyses || [])].length} planned` : 'nothing planned';
   el('is-out').textContent = `${choices.sets === 1 ? 'one set' : `${choices.sets} sets, ${choices.each === 'draw' ? 'drawn from one model' : 'each made on its own'}`}, ${choices.format}`;
 }
