@@ -25,14 +25,16 @@ def money(**keys):
         ({"bins": {"edges": [0, 1, 10, 100, 99_999]}}, ["its widest bin"]),
         (
             {"type": "number", "bins": {"edges": [0, 1, 99_999], "law": "log"}},
-            ["(precision: 0.01 and edges: [0, 0.01, …])"],
+            ["(precision 0.01, edges 0, 0.01, …)"],
         ),
         ({"type": "number", "precision": 1, "bins": {"edges": [0, 1, 99_999], "law": "log"}}, []),
         (
             {"type": "number", "precision": 0.01, "bins": {"edges": [0, 1, 99_999], "law": "log"}},
-            ["edges: [0, 0.01, …]"],
+            ["edges 0, 0.01, …"],
         ),
         ({"type": "number", "precision": 0.01, "bins": {"edges": [0, 0.01, 99_999], "law": "log"}}, []),
+        ({"bins": {"edges": [0, 1, 5, 6, 9, 10, 40, 41, 90_000, 90_001]}, "maximum": 90_000}, []),
+        ({"bins": {"edges": [0, 1, 10, 90_000, 90_001]}, "maximum": 90_000}, ["its widest bin"]),
     ],
 )
 def test_a_plan_says_what_bins_do(keys, said):

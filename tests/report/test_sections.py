@@ -59,6 +59,12 @@ def test_every_block_is_as_it_was(snapshot, name, made):
     snapshot(name, made())
 
 
+def test_a_column_without_a_name_cannot_be_sorted_by():
+    """A button without a name says nothing to whoever cannot see it."""
+    made = table(Table.of("t", ("what", ""), [("a", "x"), ("b", "y"), ("c", "z")]), sortable=True)
+    assert made.count("<button") == 1
+
+
 def test_a_releasable_page(snapshot):
     made = page(Page("Report", ("First.", "Second."), (Section("Facts", (SCORES,)),), footer="end"))
     head, _, rest = made.partition("<style>")

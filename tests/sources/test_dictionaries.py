@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import dipsmith as ds
 from dipsmith.cli.main import app
 from dipsmith.errors import SchemaError, SourceError, UsageError
+from dipsmith.planning.smears import bin_warnings
 from dipsmith.schema.dictionary import ColumnFacts, draft_from_facts, propose_bins
 from dipsmith.sources import source
 from dipsmith.sources.dictionaries.catalogue import _in_list
@@ -351,9 +352,22 @@ def test_categories_of_a_frame():
 
 
 def test_bins_are_proposed_with_a_reason():
-    assert propose_bins("integer", 1, 12) == (None, "12 whole numbers, one bin each")
-    assert propose_bins("integer", 0, 99_999)[0]["edges"][:3] == [0, 1, 10]
-    assert propose_bins("integer", 0, 99_999)[0]["edges"][-1] == 100_000
-    assert "money" in propose_bins("number", 0, 250_000)[1]
+    assert propose_bins("integer", 1, 12) == ({}, "12 whole numbers, one bin each")
+    whole = propose_bins("integer", 0, 99_999)[0]["bins"]["edges"]
+    assert (whole[:3], whole[-1]) == ([0, 1, 10], 100_000)
+    assert "0 by itself" not in propose_bins("integer", 5, 99_999)[1]
+
+
+def test_zeros_of_amounts_with_decimals_are_not_smeared():
+    """The draft says that 0 is by itself, and it is."""
+    facts = [ColumnFacts("pay", "number", minimum="0", maximum="250000")]
+    text = draft_from_facts(facts, "t", said_by="codes.csv")
+    assert "0 by itself, to the cent, for money" in text
+    schema = ds.Schema.from_dict({**yaml.safe_load(text), "unit": "row", "neighbours": "replace"})
+    assert bin_warnings(schema) == ()
+    assert schema["pay"].labels[0] == "[0, 0.01)"
+
+
+def test_a_column_that_is_described_twice_is_refused():
     with pytest.raises(SchemaError, match="described twice"):
         draft_from_facts([ColumnFacts("a"), ColumnFacts("a")], "t", said_by="x.csv")

@@ -1,5 +1,6 @@
 """Slips that a person saw on the page, seen by a browser: uploads, columns that are not read, notes, the explorer's scale."""
 
+import yaml
 from test_studio_browser import fresh, serious
 
 from conftest import PEOPLE
@@ -133,3 +134,35 @@ def test_uploads_are_called_by_their_name(studio, people, visit, tmp_path):
     other = running.project(".dipsmith-studio/uploads/short.csv", PEOPLE.replace("name: people", "name: short", 1))
     refused = running.ask("POST", f"/api/p/{other}/check", expect=400)
     assert refused["error"].startswith("short.csv: column 'grade' not found"), refused
+
+
+def test_bins_are_proposed_where_bounds_are_said(shared, visit):
+    """Amounts get steps of 1, 2, 5, 10, … and a bin for 0 in one click, without a file; before, 20 bins of one width."""
+    made = shared.ask("POST", "/api/projects", {"data": "people.csv"})["project"]
+    text = "name: pay\nunit: row\nneighbours: replace\nfields:\n- {name: age, type: number, minimum: 0}\n"
+    page = visit()
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{made}/schema")
+    page.set_input_files("#yaml-file", {"name": "pay.yaml", "mimeType": "application/yaml", "buffer": text.encode()})
+    page.wait_for_selector("tr[data-name=age]")
+    page.click("tr[data-name=age] td:nth-child(2)")
+    assert page.is_hidden("#f-proposal")
+    page.fill("#f-high", "250000")
+    page.wait_for_selector("#f-says:has-text('in 20 bins')")
+    page.wait_for_selector("#f-proposal-says:has-text('0 by itself, to the cent')")
+    assert page.is_hidden("#f-law")
+    assert serious(page) == []
+    page.click("#f-propose")
+    page.wait_for_selector("#f-says:has-text('in 16 bins')")
+    assert page.is_hidden("#f-proposal")
+    assert (page.input_value("#f-law"), page.input_value("#f-step")) == ("log", "0.01")
+    assert page.input_value("#f-cut-at").startswith("0, 0.01, 10, 20")
+    page.select_option("#f-law", "")
+    page.fill("#f-step", "")
+    for _ in range(600):
+        written = yaml.safe_load(shared.client.get(f"/p/{made}/schema.yaml").text)["fields"][0]
+        if "precision" not in written:
+            break
+        page.wait_for_timeout(50)
+    assert set(written) == {"name", "type", "role", "minimum", "maximum", "bins"}
+    assert set(written["bins"]) == {"edges"}

@@ -38,6 +38,13 @@ def as_csv():
     )
 
 
+def test_a_card_says_that_nothing_protects_what_was_read_from_the_rows():
+    schema = filled(ds.draft_schema(as_csv(), name="people", private_rows=True))
+    made = ds.synthesize(as_csv(), schema, ds.MST(), budget=ds.PureDP(1), testing=True, noise_seed=1)
+    assert any("were read from the rows" in said and "nothing protects them" in said for said in made.card.steward_says)
+    assert not any("public" in said for said in made.card.steward_says)
+
+
 def test_a_peek_reads_types_levels_and_bounds_and_says_so():
     text = ds.draft_schema(as_csv(), name="people", private_rows=True)
     schema = filled(text)

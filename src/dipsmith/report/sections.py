@@ -93,7 +93,7 @@ def table(block: Table, *, sortable: bool = False) -> str:
 
     def head(i: int) -> str:
         text = escape(block.columns[i])
-        inner = f'<button type="button">{text}</button>' if sortable else text
+        inner = f'<button type="button">{text}</button>' if sortable and text else text
         whole = "" if " " in block.columns[i] else "w"  # a name is not broken at its hyphens
         classes = " ".join(filter(None, ("n" if numeric[i] else "", whole)))
         return '<th scope="col"' + (f' class="{classes}"' if classes else "") + f">{inner}</th>"

@@ -16,7 +16,7 @@ from dipsmith.schema.attribute import Type, is_whole
 from dipsmith.schema.bins import MAX_DAYS, as_plain, point
 from dipsmith.schema.domain import MAX_LEVELS, MISSING_LABEL, Scale
 from dipsmith.schema.drafts import commented_draft
-from dipsmith.schema.proposals import MOST_SINGLE, WIDE, log_edges
+from dipsmith.schema.proposals import CENT, MOST_SINGLE, WIDE, log_edges
 from dipsmith.schema.spelling import Spelling
 
 LONGEST_TITLE = 200
@@ -117,26 +117,27 @@ def _propose_bounds(fact: ColumnFacts, scale: Scale) -> tuple[dict[str, object],
         wide = {"bins": {"width": "month"}} if days >= MAX_DAYS / 10 else {}
         return {**bounds, **wide}, "public bounds; one bin per " + ("month" if wide else "day")
     bins, reason = propose_bins(scale, low, high)
-    return {**bounds, **({} if bins is None else {"bins": bins})}, reason
+    return {**bounds, **bins}, reason
 
 
-def propose_bins(scale: Scale, low: float, high: float) -> tuple[dict[str, object] | None, str]:
-    """Bins for bounds alone, and why in one sentence.
+def propose_bins(scale: Scale, low: float, high: float) -> tuple[dict[str, object], str]:
+    """Bins for bounds alone, as keys of a field, and why in one sentence.
 
-    >>> propose_bins("integer", 0, 100)[0], propose_bins("integer", 0, 100_000)[0]["edges"][:5]
-    ({'width': 5}, [0, 1, 10, 20, 50])
+    >>> propose_bins("integer", 0, 100)[0], propose_bins("integer", 0, 100_000)[0]["bins"]["edges"][:5]
+    ({'bins': {'width': 5}}, [0, 1, 10, 20, 50])
     """
     if not isfinite(high - low):
         raise SchemaError("minimum and maximum are too far apart; choose closer bounds")
     span = high - low + (scale == "integer")
     if scale == "integer" and span <= MOST_SINGLE:
-        return None, f"{int(span)} whole numbers, one bin each"
+        return {}, f"{int(span)} whole numbers, one bin each"
     if low >= 0 and high >= WIDE * max(low, 1.0):
-        edges = log_edges(scale, low, high)
-        return {"edges": edges, "law": "log"}, (
-            "a wide range: steps of 1, 2, 5, 10, … and 0 by itself, for money and sizes; give top codes a bin of their own"
-        )
+        zero = low == 0
+        fine: dict[str, object] = {"precision": CENT} if zero and scale == "number" else {}
+        apart = f" and 0 by itself{', to the cent' if fine else ''}" if zero else ""
+        reason = f"a wide range: steps of 1, 2, 5, 10, …{apart}, for money and sizes; give top codes a bin of their own"
+        return {"bins": {"edges": log_edges(scale, low, high), "law": "log"}, **fine}, reason
     if scale == "integer":
         width = next(w for w in (2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, span) if span / w <= 30)
-        return {"width": int(width)}, f"bins of {int(width)}: about {round(span / width)} of them"
-    return {"count": 20}, "20 bins of one width; choose edges that your analyses need"
+        return {"bins": {"width": int(width)}}, f"bins of {int(width)}: about {round(span / width)} of them"
+    return {"bins": {"count": 20}}, "20 bins of one width; choose edges that your analyses need"

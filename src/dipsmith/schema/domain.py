@@ -21,6 +21,8 @@ from dipsmith.errors import SchemaError
 from dipsmith.schema.spelling import Spelling
 
 MISSING_LABEL = "(missing)"
+DATA_DERIVED = "data-derived"
+"""The provenance of domains that were read from the rows."""
 MAX_LEVELS = 100_000
 """More codes than this in one column are refused: no table over it could be released usefully."""
 MAX_VALUES = 2_000_000

@@ -179,11 +179,7 @@ def cut_by_mass(
     points = [p for p in points if low <= p < high] if scale == "number" else []
     edges = set_apart([*(cells.edges[i] for i in starts), high], points, step)
     alone = [*points, *(cells.edges[i] for i in spikes)]
-    many = (
-        f"; {_list_values(scale, alone)} apart, {'values' if len(alone) > 1 else 'a value'} of many rows"
-        if alone
-        else ""
-    )
+    many = _tell_apart(scale, alone)
     low, high = edges[0], edges[-1]
     keys = _bounds(scale, low, high) | {"bins": {"edges": _edges(scale, edges)}}
     return Cut(keys, f"{len(edges) - 1} bins of about equal numbers of rows, none very wide{many}")
@@ -204,7 +200,7 @@ def cut_by_magnitude(scale: Scale, cells: CellCounts, spikes: Sequence[tuple[flo
     edges = [cells.edges[0], *inner, cells.edges[-1]]
     edges = set_apart(edges, points, step)
     low, high = edges[0], edges[-1]
-    apart = f"; {_list_values(scale, points)} apart, a value of many rows" if points else ""
+    apart = _tell_apart(scale, points)
     finer = "" if cells.doubt else ", finer where many rows are"
     keys = _bounds(scale, low, high) | {"bins": {"edges": _edges(scale, edges), "law": "log"}}
     return Cut(
@@ -245,8 +241,10 @@ def _edges(scale: Scale, edges: Sequence[float]) -> list[object]:
     return [as_plain(scale, float(e)) for e in edges]
 
 
-def _list_values(scale: Scale, values: Sequence[float]) -> str:
-    return ", ".join(str(as_plain(scale, float(v))) for v in values)
+def _tell_apart(scale: Scale, values: Sequence[float]) -> str:
+    """That some values have bins of their own; nothing where none has."""
+    listed = ", ".join(str(as_plain(scale, float(v))) for v in values)
+    return f"; {listed} apart, {'values' if len(values) > 1 else 'a value'} of many rows" if values else ""
 
 
 PARTS = {1: (1.2, 1.4, 1.6, 1.8), 2: (2.2, 2.5, 3.0, 3.5, 4.0, 4.5), 5: (6.0, 7.0, 8.0, 9.0)}
@@ -287,10 +285,18 @@ WIDE = 1000.0
 """A range that reaches so many times its first step is cut by magnitude."""
 
 
+CENT = 0.01
+"""How fine amounts with decimals are taken to be where nobody says it."""
+
+
 def log_edges(scale: Scale, low: float, high: float) -> list[object]:
-    """Edges at 0, 1, 10, 20, 50, 100, … between bounds: 0 by itself where it is the minimum of whole numbers."""
+    """Edges at 0, 1, 10, 20, 50, 100, … between bounds: 0 by itself where it is the minimum, of amounts up to a cent.
+
+    >>> log_edges("integer", 0, 99)[:4], log_edges("number", 0, 99)[:4]
+    ([0, 1, 10, 20], [0, 0.01, 10, 20])
+    """
     top = high + 1 if scale == "integer" else high
     steps = [float(f"{m}e{e}") for e in range(1, 16) for m in (1, 2, 5)]
-    first = [low, low + 1] if scale == "integer" and low == 0 else [low]
+    first = [low, low + (1 if scale == "integer" else CENT)] if low == 0 else [low]
     inner = [s for s in steps if first[-1] < s < top]
     return _edges(scale, [*first, *inner, top])

@@ -14,7 +14,7 @@ from dipsmith.errors import SchemaError
 from dipsmith.schema import show, writing
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.attribute import Attribute, Role, is_whole
-from dipsmith.schema.domain import Categories
+from dipsmith.schema.domain import DATA_DERIVED, Categories
 from dipsmith.schema.households import Members, check_members
 from dipsmith.schema.markup import NamedFile
 from dipsmith.schema.merging import merge_rare
@@ -25,7 +25,7 @@ from dipsmith.schema.steps import check_order
 from dipsmith.schema.weights import check_weight
 
 Neighbours = Literal["add-remove", "replace", "label"]
-PROVENANCES = ("declared", "data-derived", "learned, ", "from ")
+PROVENANCES = ("declared", DATA_DERIVED, "learned, ", "from ")
 """How the domains were found: stated, read from the private rows, learned privately (for a price), from a public file."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dipsmith.schema.attribute import Attribute
 from dipsmith.schema.bins import show
-from dipsmith.schema.domain import Bins
+from dipsmith.schema.domain import DATA_DERIVED, Bins
 
 if TYPE_CHECKING:
     from dipsmith.schema.schema import Schema
@@ -60,7 +60,7 @@ def _facts(schema: Schema) -> list[str]:
     facts = [f"unit: {schema.unit} · neighbours: {schema.neighbours} · {schema.size():,} cells"]
     facts += [f"never: {rule.text}" for rule in schema.rules]
     if schema.provenance != "declared":
-        why = " (the domain was read from the rows; releases say so)" if schema.provenance == "data-derived" else ""
+        why = " (the domain was read from the rows; releases say so)" if schema.provenance == DATA_DERIVED else ""
         facts.append(f"provenance: {schema.provenance}{why}")
     return facts + [f"note: {note}" for note in schema.notes]
 

@@ -15,6 +15,8 @@ from typing import Any
 from dipsmith.errors import InputError, SchemaError, UsageError
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
+from dipsmith.schema.bins import point
+from dipsmith.schema.dictionary import propose_bins
 from dipsmith.schema.files import from_dict
 from dipsmith.schema.markup import Line, parse, render
 from dipsmith.schema.show import describe
@@ -201,10 +203,24 @@ def _column(workspace: Workspace, field: Mapping[str, Any], relation: object) ->
         if not attribute.domain.total and relation != "add-remove":
             raise SchemaError("say where a value outside the list goes: other, or missing")
         says, labels = describe(attribute), list(attribute.labels[:200])
-        return {"name": name, "error": "", "levels": attribute.size, "says": says, "labels": labels}
+        told = {"error": "", "levels": attribute.size, "says": says, "labels": labels}
     except InputError as error:
         text = str(error).removeprefix(f"column '{name}': ")
-        return {"name": name, "error": text, "levels": None, "says": "", "labels": []}
+        told = {"error": text, "levels": None, "says": "", "labels": []}
+    return {"name": name, **told, "proposal": _proposal(field)}
+
+
+def _proposal(field: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Bins for a range that nobody has cut, and why; nothing where one bin for each value serves."""
+    scale, ends = field.get("type"), [field.get("minimum"), field.get("maximum")]
+    if scale not in ("integer", "number") or field.get("bins") or field.get("enum") or None in ends:
+        return None
+    try:
+        low, high = (point(scale, end) for end in ends)
+        keys, reason = propose_bins(scale, low, high) if low < high else ({}, "")
+    except SchemaError:
+        return None
+    return {"keys": keys, "reason": reason} if keys else None
 
 
 def _rule(workspace: Workspace, rule: object, fields: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -30,6 +30,7 @@ from dipsmith.report.explorer import FILE as EXPLORER
 from dipsmith.report.explorer import LINK
 from dipsmith.report.sections import frame, page
 from dipsmith.schema import Schema
+from dipsmith.schema.domain import DATA_DERIVED
 from dipsmith.synthesis.order import Order
 from dipsmith.synthesis.settings_in_words import chosen_settings
 from dipsmith.synthesis.writing import damage
@@ -316,7 +317,9 @@ def steward_says(order: Order, events: Sequence[Event]) -> tuple[str, ...]:
         f"'{name}' is another name of rows that were charged before: what was spent under all their names adds up"
         if order.another_grant
         else f"'{name}' is the one name of this table: its budget is kept under it",
-        f"the domains are public ({order.schema.provenance})",
+        "the values and bounds of the columns were read from the rows, and are told as they are: nothing protects them"
+        if order.schema.provenance == DATA_DERIVED
+        else f"the domains are public ({order.schema.provenance})",
     ]
     if order.stated_rows is not None:
         says.append(f"the number of rows is publicly known: {order.stated_rows:,}")

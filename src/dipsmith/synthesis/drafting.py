@@ -20,6 +20,7 @@ from dipsmith.codec.parse import numbers
 from dipsmith.counting.frequent import count_values
 from dipsmith.errors import UsageError
 from dipsmith.schema.dictionary import draft_from_facts
+from dipsmith.schema.domain import DATA_DERIVED
 from dipsmith.schema.drafts import check_header_names, commented_draft
 from dipsmith.schema.naming import plain_name
 from dipsmith.schema.proposals import LARGEST, MOST_SINGLE, SPIKE_SHARE, CellCounts
@@ -40,7 +41,6 @@ from dipsmith.synthesis.learned_fields import (
 
 MOST_LEVELS = 1_000
 """A text column with more different values than this is taken for free text: its enum is left open."""
-DATA_DERIVED = "data-derived"
 _TEXT = np.array([form == "text" for form in FORMS])
 _NUMBERS = np.array([form in ("integer", "1 decimal", "2 decimals", "more decimals", "1.234") for form in FORMS])
 _PLAIN = _NUMBERS | np.array([form in ("blank", "missing word") for form in FORMS])

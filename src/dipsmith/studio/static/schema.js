@@ -1,4 +1,5 @@
 import { ask, complain, el, node, number, redraw, say, state } from './page.js';
+import { readBins, showBins, showProposal, takeProposal } from './bins.js';
 import { chooseHouseholds, leaveHouseholds, showHouseholds } from './households.js';
 import { rules } from './rules.js';
 import { KEYS, readSpelling, showSpelling } from './spelling.js';
@@ -238,9 +239,7 @@ function edit(name) {
     el('f-ordered').checked = String(f.ordered) === 'true';
     el('f-low').value = f.minimum ?? '';
     el('f-high').value = f.maximum ?? '';
-    const cut = ['width', 'count', 'round', 'edges'].find((k) => f.bins?.[k] !== undefined) || '';
-    el('f-cut').value = cut;
-    el('f-cut-at').value = cut ? [].concat(f.bins[cut]).join(', ') : '';
+    showBins(f);
     showSpelling(f);
     el('f-open').value = f.open || '';
     el('f-open-says').hidden = !f.open;
@@ -257,6 +256,7 @@ function verdictOf() {
   const told = current ? verdict(current) : null;
   el('f-says').textContent = told ? (told.error ? `Not yet complete: ${told.error}.` : `${told.says}: ${number(told.levels)} levels.`) : '';
   el('f-says').classList.toggle('error', Boolean(told?.error));
+  showProposal(told);
 }
 
 async function readCodes(f) {
@@ -303,11 +303,11 @@ el('field').addEventListener('input', (event) => {
     readSpelling(f, put, id);
     showSpelling(f);
     el('f-open-says').hidden = !f.open;
-    const at = el('f-cut-at').value.trim(), cut = el('f-cut').value;
-    if (id.startsWith('f-cut')) put(f, 'bins', cut && at ? { [cut]: cut === 'edges' ? at.split(/[,;\s]+/) : at, ...(f.bins?.law ? { law: f.bins.law } : {}) } : null);
+    readBins(f, put, id);
   }
   changed();
 });
+el('f-propose').addEventListener('click', () => { takeProposal(field(current), verdict(current)); changed(); el('f-cut-at').focus(); });
 el('f-drop').addEventListener('click', () => drop([current]));
 el('f-next').addEventListener('click', () => {
   const from = draft.fields.findIndex((f) => f.name === current);
