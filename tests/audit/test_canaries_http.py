@@ -234,6 +234,10 @@ def test_no_canary_in_any_answer(listening, capfd):
         listener.send("GET", f"/p/{broken}/{step}")
     listener.send("POST", f"/api/jobs/{lost}/dismiss", json={})
     listener.send("POST", f"/api/p/{project}/grant", json={"currency": "epsilon", "amount": "1"})
+    unspent = running.project(schema=DECLARED.replace("name: ", "name: un", 1))
+    listener.send("POST", f"/api/p/{unspent}/withdraw", json={})
+    for what in ("grant", "withdraw"):
+        listener.send("POST", f"/api/{what}", json={"name": "unread", "currency": "epsilon", "amount": "1"})
     listener.send("POST", f"/api/p/{project}/tradeoff", json={"stand_in": ""})
     spoilt(listener, project)
     unheard = {route.path for route in addresses()} - {path for path, _ in listener.asked}

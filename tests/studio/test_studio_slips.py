@@ -300,3 +300,21 @@ def test_a_message_covers_nothing(shared, visit, step):
     box = page.locator("#says").bounding_box()
     assert 0 <= box["y"] < 800 - box["height"]
     assert page.evaluate(COVERED) == []
+
+
+def test_a_grant_is_withdrawn_while_nothing_was_spent(shared, visit):
+    """In the wrong currency, for instance; the ledger keeps both entries."""
+    name = "withdrawn"
+    project = shared.project(schema=PEOPLE.replace("name: people", f"name: {name}", 1))
+    page = visit()
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{project}/ledger")
+    page.click("button:has-text('withdraw the grant')")
+    page.wait_for_selector("text=Nothing is granted yet")
+    assert page.locator("[data-withdraw]").count() == 0
+    page.select_option("#grant-currency", "rho")
+    page.fill("#grant-amount", "0.5")
+    page.click("#grant button")
+    page.wait_for_selector("text=ρ = 0.5")
+    refused = shared.ask("POST", "/api/withdraw", {"name": "nobody"}, expect=409)
+    assert refused["error"] == "'nobody' has no grant to withdraw"

@@ -477,6 +477,8 @@ def test_the_page_opens_with_three_sentences(whole):
     assert page.lead[1].startswith("Kept: ")
     assert "served worst: " in page.lead[2]
     assert page.confidential
+    made = whole_page(page)
+    assert made.index("<figure") < made.index("<nav"), "the first picture stands above the list of chapters"
 
 
 # Nothing confidential leaves ---------------------------------------------------------------------------------------------

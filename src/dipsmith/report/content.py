@@ -111,7 +111,7 @@ class Page:
     """One self-contained page.
 
     `confidential` puts the red band on the screen and on every printed page; `sortable` lets readers sort the tables
-    (by a few lines of script, so never on a page that is released); `contents` lists the sections at the top.
+    (by a few lines of script, so never on a page that is released); `contents` lists the sections, below the first.
     """
 
     title: str

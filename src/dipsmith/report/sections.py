@@ -212,14 +212,15 @@ def page(content: Page) -> str:
     style = STYLE + (PRINTED_BAND if content.confidential else "")
     style += found(max((len(f.searched) for f in content.figures()), default=0))
     script = f"<script>{SORTING}</script>" if content.sortable else ""
+    # The first picture stands on the first screen, beside the sentences: the list of sections waits for it.
+    first, *rest = [section(s, sortable=content.sortable) for s in content.sections] or [""]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{'CONFIDENTIAL: ' if content.confidential else ''}{escape(content.title)}</title>"
         f"<style>{style}</style></head><body>"
         f"{band}<main><h1>{escape(content.title)}</h1>{stamp}{lead}"
-        f"{contents(content) if content.contents else ''}"
-        f"{''.join(section(s, sortable=content.sortable) for s in content.sections)}"
+        f"{first}{contents(content) if content.contents else ''}{''.join(rest)}"
         f"<footer>{escape(content.footer)}</footer></main>{script}</body></html>\n"
     )
 

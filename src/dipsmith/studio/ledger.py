@@ -1,4 +1,4 @@
-"""Ledger: who granted what and why, which runs spent it, and what is left; grants are made here."""
+"""Ledger: who granted what and why, which runs spent it, and what is left; grants are made and withdrawn here."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ def _account(statement: Statement, projects: list[Project], workspace: Workspace
         "spent": decimal_text(statement.spent_units),
         "left": decimal_text(statement.remaining_units),
         "epsilon": _as_epsilon(statement),
+        "untouched": bool(statement.granted_units) and not statement.runs,
         "projects": mine,
         "entries": [
             {
@@ -94,11 +95,24 @@ def export(visit: Visit) -> Download:
     return Download("ledger.csv", "text/csv; charset=utf-8", as_csv(found))
 
 
-def grant(visit: Visit) -> Mapping[str, Any]:
-    """Grant budget to a dataset."""
+def _named(visit: Visit) -> str:
+    """The dataset that a grant is for."""
     name = visit.project.name if "project" in visit.path else visit.text("name")
     if not name:
         raise UsageError("say which dataset the grant is for")
+    return name
+
+
+def withdraw(visit: Visit) -> Mapping[str, Any]:
+    """Take back what was granted to a dataset, while nothing was spent from it."""
+    name = _named(visit)
+    visit.workspace.ledger.withdraw(name, why="on the Ledger page")
+    return {"name": name}
+
+
+def grant(visit: Visit) -> Mapping[str, Any]:
+    """Grant budget to a dataset."""
+    name = _named(visit)
     check_name(name)
     amounts = {"amount": visit.text("amount"), "delta": visit.text("delta") or None}
     budget = Choices.of({"currency": visit.body.get("currency"), **amounts}).budget

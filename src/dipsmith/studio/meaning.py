@@ -21,12 +21,12 @@ BETS = {
 }
 RELATIONS = {
     "add-remove": (
-        "whether they are in the table",
+        "whether it is in the table",
         "whether a person is in the table at all, and all that it says of them",
     ),
-    "replace": ("all that the table says of them", "all that the table says of a person; the number of rows is public"),
+    "replace": ("all that the table says of it", "all that the table says of a person; the number of rows is public"),
     "label": (
-        "their private columns",
+        "its private columns",
         "the private columns of a person; public columns and the number of rows are released as they are",
     ),
 }

@@ -14,6 +14,7 @@ let saving = false;
 
 const TYPES = ['string', 'integer', 'number', 'boolean', 'date', 'datetime'];
 const field = (name) => draft.fields.find((f) => f.name === name);
+const many = (columns) => `${columns} column${columns === 1 ? '' : 's'}`;
 const verdict = (name) => report.columns.find((c) => c.name === name) || { error: 'not checked yet', says: '', levels: null };
 
 // Saving: at most one request under way; what changed meanwhile goes with the next.
@@ -86,12 +87,12 @@ function show() {
   });
   if (wanted.length !== body.rows.length || wanted.some((r, i) => body.rows[i] !== r)) body.replaceChildren(...wanted);
   if (![...body.rows].some((r) => r.tabIndex === 0) && body.rows[0]) body.rows[0].tabIndex = 0;
-  el('counted').textContent = list.length === draft.fields.length ? `${list.length} columns` : `${list.length} of ${draft.fields.length} columns`;
+  el('counted').textContent = list.length === draft.fields.length ? many(list.length) : `${list.length} of ${many(draft.fields.length)}`;
   el('share').value = report.share;
   const left = draft.fields.length - report.complete;
   const terms = [draft.neighbours ? '' : 'neighbours', draft.unit ? '' : 'unit'].filter(Boolean).join(' and ');
   el('progress').textContent = report.ready
-    ? `Complete: ${draft.fields.length} columns, ${report.cells} cells.`
+    ? `Complete: ${many(draft.fields.length)}, ${report.cells} cells.`
     : `${report.complete} of ${draft.fields.length} columns are complete${terms ? `; ${terms} not chosen yet` : ''}. ${left || terms ? '' : report.problem}`;
   el('next').hidden = el('onward').hidden = el('fits-box').hidden = !report.ready;
   const dropped = held.columns.filter((c) => !field(c) && c !== draft.unit?.column && c !== draft.unit?.per && c !== draft.key);
