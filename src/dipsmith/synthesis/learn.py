@@ -270,7 +270,7 @@ class _Terms:
                 fields[found.column] = text_field(found, levels.get(found.column))
             elif found.type == "boolean":
                 fields[found.column] = plain_field(found)
-        return self._written([fields.get(n) or unknown_field(n, types[n]) for n in columns], forms[0][1], head)
+        return self._written([fields.get(n) or unknown_field(n, types[n]) for n in columns], head)
 
     def _numbers(self, curator: Curator, found: Sequence[FoundType], budget: Budget) -> dict[str, DraftField]:
         """Bounds by coarse cells, then bins by finer ones between them."""
@@ -299,8 +299,8 @@ class _Terms:
         doubt = count_beyond_noise(answer, survey.cells.size)
         return [(counts, doubt) for counts in survey.apart(answer.values)]
 
-    def _written(self, fields: Sequence[DraftField], hidden: float, head: str | None) -> LearnedSchema:
-        """The draft as text, and as a schema where it makes one; `hidden` is how many missing cells noise may hide."""
+    def _written(self, fields: Sequence[DraftField], head: str | None) -> LearnedSchema:
+        """The draft as text, and as a schema where it makes one."""
         roles = {a.name: a.role for a in self.blank.attributes}
         lines = [(f.column, None if f.keys is None else {**f.keys, "role": roles[f.column]}, f.reason) for f in fields]
         said = f"Learned privately from the rows, {self.price}; edit it, then: dipsmith schema check"
@@ -308,11 +308,6 @@ class _Terms:
             said += (
                 "\n# open: noise hides what lies beyond these bounds, and it counts as the nearest. State the bounds that you know"
                 "\n# (minimum, maximum) and take open out: with it regressions of raw numbers may be refused."
-            )
-        if any(f.keys and "missing" not in f.keys for f in fields):
-            said += (
-                f"\n# missing: noise hides up to about {float(f'{hidden:.2g}'):,.0f} empty or unreadable cells of a column. Where there may"
-                "\n# be some, write missing: true; without it they count as the minimum, or as other."
             )
         stamp = "NOT PRIVATE (testing seed). " if self.testing else ""
         text = commented_draft(
