@@ -51,9 +51,7 @@ class PublicColumn:
     def of(cls, chunks: Sequence[pa.Array], kind: Type, spelling: Spelling | None = None) -> PublicColumn:
         """Take a column of any layout apart."""
         decoded = [_decode(chunk) for chunk in chunks]
-        if (
-            len({chunk.type for chunk in decoded}) > 1
-        ):  # files that store one column in several types are joined as text
+        if len({chunk.type for chunk in decoded}) > 1:  # stored in several types: joined as text
             decoded = [_texts(chunk) for chunk in decoded]
         whole = pa.chunked_array(decoded, decoded[0].type if decoded else pa.string())
         if not len(whole):
@@ -73,10 +71,8 @@ class PublicColumn:
     def taken(self, rows: NDArray[np.int64]) -> pa.ChunkedArray:
         """The values of some rows, in pieces of `BLOCK` rows."""
         ranks = self.ranks[rows]
-        pieces = []
-        for start in range(0, len(ranks), BLOCK):
-            some = ranks[start : start + BLOCK]
-            pieces.append(self.values.take(pa.array(some, mask=some < 0)))
+        cut = [ranks[start : start + BLOCK] for start in range(0, len(ranks), BLOCK)]
+        pieces = [self.values.take(pa.array(some, mask=some < 0)) for some in cut]
         return pa.chunked_array(pieces, self.values.type)
 
     def shortly(self) -> pa.Array:
@@ -295,16 +291,13 @@ def _decode(chunk: pa.Array) -> pa.Array:
 
 def _has_negative_zero(values: pa.Array) -> bool:
     """Whether -0.0 is among values: Arrow takes it for equal to 0.0, though they are two kinds of bits."""
-    if not pa.types.is_floating(values.type):
-        return False
-    found = values.to_numpy(zero_copy_only=False)
+    found = values.to_numpy(zero_copy_only=False) if pa.types.is_floating(values.type) else np.zeros(0)
     return bool(np.signbit(found[found == 0]).any())
 
 
 def _indices(encoded: pa.DictionaryArray) -> NDArray[np.int64]:
     """The index of each value; −1 where it is missing, which is the last place of a numpy array."""
-    found: NDArray[np.int64] = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    return found
+    return np.asarray(encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
 
 
 def _texts(values: pa.Array) -> pa.Array:
