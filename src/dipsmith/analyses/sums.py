@@ -187,11 +187,12 @@ class Layout:
         against what sampling makes uncertain; else nothing is clipped, and the noise is that of the largest residual.
         """
         whole, often = self.whole_residual, self.design.often
+        allowed, spread = LEAST_BIAS * np.sqrt(self.square), np.sqrt(self.square / max(self.design.rows, 1.0))
         # Most residuals are far from the extremes, which alone have to be sorted.
-        allowed, least = LEAST_BIAS * np.sqrt(self.square), FAR * np.sqrt(self.square / max(self.design.rows, 1.0))
-        far: Ints | slice = np.flatnonzero((whole > least) | (whole < -least))
-        if float(often[far] @ (np.abs(whole[far]) - least)) <= allowed:
-            far = slice(None)
+        for least in (FAR * spread, FAR * spread / 2, FAR * spread / 4, -1.0):
+            far = np.flatnonzero((whole > least) | (whole < -least))
+            if float(often[far] @ (np.abs(whole[far]) - least)) > allowed:
+                break
         size, often = np.abs(whole[far]), often[far]
         order = np.argsort(-size, kind="stable")
         rising, many = size[order], np.cumsum(often[order])

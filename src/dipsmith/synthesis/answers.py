@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from dipsmith.analyses.agreed_tables import NoisyMarginal
-from dipsmith.analyses.bin_doubt import binned_numbers, cut_bin, doubts_of_rows, widening
+from dipsmith.analyses.bin_doubt import binned_numbers, cut_bin, doubts_of_rows, raw_numbers, widening
 from dipsmith.analyses.direct import DECIDE, DRAWS, estimate_from, is_logistic
 from dipsmith.analyses.measure import Agenda
 from dipsmith.analyses.odds import odds_from_tables
@@ -180,14 +180,14 @@ def supports(release: Release, asked: str, family: Family = "auto") -> Support:
     references = planned_references(release, asked)
     tables, schema = tuple(release.tables), release.schema
     inner, _ = split_by(asked)
-    read_formula(inner, tables, schema, references)
     try:
         analysis = Analysis.of(inner, tables, schema=schema, reference=references, family=family)
         # The doubt that bins leave is compared with a standard error, which has to be the one that `fit` tells.
         draws = DRAWS if binned_numbers(analysis.formula, schema) else DECIDE
         answer = AnswerRoute.of(release, analysis, asked, references, draws=draws)
     except UsageError:
-        return found  # `fit` says what is wrong with it
+        read_formula(inner, tables, schema, references)  # what is wrong with the formula itself is said here,
+        return found  # and what is wrong with it beside these rows by `fit`
     if answer.gap is not None:
         return replace(found, level="not carried", reason=_sentence(answer.gap.reason), ask=_sentence(answer.gap.ask))
     if answer.results and found.level != "measured":
@@ -220,7 +220,7 @@ def _from_measured_tables(
     try:
         # Under `label` the design itself knows the reference; tables of whole rows are told with the schema's first level.
         if release.schema.neighbours == "label":
-            return _from_labels(release, asked, analysis.family, references, draws)
+            return _from_labels(release, asked, analysis, references, draws)
         return _from_tables(release, asked, analysis, draws)
     except UsageError:
         return ()  # missing values, or a term without a value in some bin: synthetic rows may still tell
@@ -239,9 +239,11 @@ def _from_tables(release: Release, asked: str, analysis: Analysis, draws: int) -
     return estimate_from_tables(planned, schema, tables, rows=rows, draws=draws)
 
 
-def _from_labels(release: Release, asked: str, family: str, references: References, draws: int) -> Sequence[Result]:
+def _from_labels(
+    release: Release, asked: str, analysis: Analysis, references: References, draws: int
+) -> Sequence[Result]:
     """What noisy label tables say beside public columns; nothing where they do not determine its sums."""
-    reference = tuple((n, str(level)) for n, level in references.items())
+    reference, family = tuple((n, str(level)) for n, level in references.items()), analysis.family
     planned = PlannedAnalysis(asked, model=cast("Model", family), reference=reference)
     tables = release.label_tables
     assert tables.public is not None
@@ -259,8 +261,10 @@ def _from_labels(release: Release, asked: str, family: str, references: Referenc
             for part, one in pairs
         ]
 
-    # Sums of other planned analyses only make more precise what counts tell: who wants to know that asks no more.
-    found = told_by(tables) if draws < DRAWS and release.card.analyses else []
+    # Sums of other planned analyses only make more precise what counts tell: who wants to know that asks no more. Counts by
+    # bins do not tell sums of numbers that differ within a bin.
+    counted = draws < DRAWS and release.card.analyses and not raw_numbers(analysis.formula, release.schema)
+    found = told_by(tables) if counted else []
     return found if found and not any(_loses_a_term(part) for part in found) else told_by(tables.whole)
 
 

@@ -103,12 +103,12 @@ class LabelSystem:
             found = equations.least_noise(list(asked.values()))
             along = found @ np.concatenate(directions)
             left_over = self._left_over(along, asked, directions)
+            if not self._is_met(*left_over, equations.rows):
+                return None
             if all(self._is_met(*left_over, here) for here in pieces(self.rows)):
                 ends = np.cumsum([one.size for one in asked.values()])[:-1]
                 parts = np.split(found, ends, axis=1)
                 return {k: SolvedWeights(self.labels, self.tables, f) for k, f in zip(asked, parts, strict=True)}
-            if not self._is_met(*left_over, equations.rows):
-                break
         return None
 
     @property
