@@ -174,16 +174,17 @@ class ColumnDoubt:
 
 def binned_numbers(formula: RegressionFormula, schema: Schema) -> tuple[BinnedNumber, ...]:
     """The columns that a formula uses as numbers and that are known in bins; public ones are released as they stand."""
-    return numbers_among(_number_names(formula), schema)
+    return numbers_among(number_names(formula), schema)
 
 
 def raw_numbers(formula: RegressionFormula, schema: Schema) -> bool:
     """Whether a formula uses a public column as a number that differs within a bin."""
-    names = [n for n in _number_names(formula) if n in schema.public]
+    names = [n for n in number_names(formula) if n in schema.public]
     return any(BinnedNumber.of(schema[n]) is not None for n in names)
 
 
-def _number_names(formula: RegressionFormula) -> list[str]:
+def number_names(formula: RegressionFormula) -> list[str]:
+    """The columns that a formula uses as numbers."""
     parts = [formula.response, *(factor for term in formula.terms for factor in term.factors)]
     return [n for n in columns_of(parts) if n not in formula.factors]
 

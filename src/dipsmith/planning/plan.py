@@ -15,6 +15,7 @@ from dipsmith.estimation.weights import split_budget, weighted_tables
 from dipsmith.methods.method import Method, Planned, PublicFacts, require_members, require_relation
 from dipsmith.methods.model_tree import PathShares
 from dipsmith.methods.outlook import Outlook, TreePreview, outlook_of
+from dipsmith.planning.bin_proposals import BinProposal, propose_bins
 from dipsmith.planning.expected_error import ExpectedError, expected_errors
 from dipsmith.planning.label_width import SHARE, LabelWidths, label_widths
 from dipsmith.planning.law import NoiseLaw
@@ -72,6 +73,7 @@ class Plan:
     resources: Resources
     trees: TreePreview | None = None  # of methods that grow trees: what each costs, how deep branches go
     smears: tuple[str, ...] = ()  # what bins will do to means, quantiles and spikes
+    bins: tuple[BinProposal, ...] = ()  # those that would suit rows, noise and analyses better
     path_shares: tuple[PathShares, ...] = ()  # how often each column is asked before a label is drawn
     delta: DeltaOffer | None = None  # under pure ε: what a tiny δ would buy
     life: str = ""  # what a unit of a panel pays over all its periods, in words
@@ -129,6 +131,7 @@ class Plan:
             "errors": [e.to_dict() for e in self.errors],
             "labels": {"p0": self.p0, "level": self.level, "widths": [w.to_dict() for w in self.widths]},
             "warnings": list(self.warnings),
+            "bins": [proposal.to_dict() for proposal in self.bins],
             **({} if self.person_total is None else {"person_total": self.person_total.to_dict()}),
             **({} if self.trees is None else {self.method: self.trees.to_dict()}),
             **({} if self.delta is None else {"delta": {**asdict(self.delta), "sentence": self.delta.sentence}}),
@@ -183,6 +186,7 @@ def plan(
         resources=resources(schema, outlook, facts.rows, sets=sets, each=each),
         trees=outlook.trees,
         smears=bin_warnings(schema),
+        bins=propose_bins(schema, own, facts.rows, analyses or schema.analyses),
         path_shares=outlook.path_shares,
         life=_life(schema, budget),
         person_total=PersonTotal.of(schema, budget, budget.units if divided else 0),

@@ -289,14 +289,16 @@ CENT = 0.01
 """How fine amounts with decimals are taken to be where nobody says it."""
 
 
-def log_edges(scale: Scale, low: float, high: float) -> list[object]:
+def log_edges(scale: Scale, low: float, high: float, parts: Sequence[float] = (1, 2, 5)) -> list[object]:
     """Edges at 0, 1, 10, 20, 50, 100, … between bounds: 0 by itself where it is the minimum, of amounts up to a cent.
+
+    `parts` are the edges within a decade.
 
     >>> log_edges("integer", 0, 99)[:4], log_edges("number", 0, 99)[:4]
     ([0, 1, 10, 20], [0, 0.01, 10, 20])
     """
     top = high + 1 if scale == "integer" else high
-    steps = [float(f"{m}e{e}") for e in range(1, 16) for m in (1, 2, 5)]
+    steps = [float(f"{m}e{e}") for e in range(1, 16) for m in parts]
     first = [low, low + (1 if scale == "integer" else CENT)] if low == 0 else [low]
     inner = [s for s in steps if first[-1] < s < top]
     return _edges(scale, [*first, *inner, top])
