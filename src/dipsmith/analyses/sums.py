@@ -199,8 +199,7 @@ class Layout:
         # Clipping at the i-th largest takes Σ (size − c) off those above it.
         taken = np.cumsum(often[order] * rising) - many * rising
         at = max(int(np.searchsorted(taken, allowed, side="right")) - 1, 0)
-        most = rising[at] if len(rising) else 0.0
-        return np.clip(whole, -most, most)
+        return np.clip(whole, -rising[at], rising[at]) if len(rising) else whole
 
     # --- which sums hold what --------------------------------------------------------------------------
 

@@ -262,26 +262,12 @@ def _show(planned: Plan) -> None:
     _show_effects(planned)
     _show_errors(planned)
     _show_widths(planned)
-    _show_bins(planned)
-    took = planned.resources
-    memory = f"{took.memory / 1e6:,.0f} MB of memory"
-    say(
-        f"\nAbout {memory} and {_time(took.seconds)} of processor time, to within a factor of 1.5; a busy machine takes longer."
+    if better := [p.line for p in planned.bins]:
+        _table("Bins that would suit better", ("column", "written", "why", "bins now", "better"), better, words=3)
+    took = (
+        f"{planned.resources.memory / 1e6:,.0f} MB of memory and {_time(planned.resources.seconds)} of processor time"
     )
-
-
-def _show_bins(planned: Plan) -> None:
-    """Columns whose bins do not suit the rows and the noise."""
-    lines = [(p.column, f"{p.now:,}", f"{p.count:,}", _bins(p.bins), p.reason) for p in planned.bins]
-    if lines:
-        table("Bins that would suit better", ("column", "bins now", "better", "written", "why"), lines, right=(1, 2))
-
-
-def _bins(keys: dict[str, object]) -> str:
-    """A `bins:` entry on a line; of many edges the first: --json has all."""
-    if not isinstance(edges := keys.get("edges"), list):
-        return f"{{width: {keys['width']}}}"
-    return f"{{edges: [{', '.join(map(str, edges[:4]))}, …], law: {keys['law']}}}"
+    say(f"\nAbout {took}, to within a factor of 1.5; a busy machine takes longer.")
 
 
 def _show_trees(planned: Plan) -> None:
@@ -410,6 +396,5 @@ def _number(value: float, digits: int = 3) -> str:
 
 
 def _time(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+    long = f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+    return f"{seconds:.0f} seconds" if seconds < 90 else long

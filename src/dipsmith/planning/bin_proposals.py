@@ -42,6 +42,14 @@ class BinProposal:
     count: int
     reason: str
 
+    @property
+    def line(self) -> tuple[str, ...]:
+        """A line of a table; of many edges the first, `to_dict` has all."""
+        written = f"{{width: {self.bins.get('width')}}}"
+        if isinstance(edges := self.bins.get("edges"), list):
+            written = f"{{edges: [{', '.join(map(str, edges[:4]))}, …], law: {self.bins['law']}}}"
+        return self.column, written, self.reason, f"{self.now:,}", f"{self.count:,}"
+
     def to_dict(self) -> dict[str, Any]:
         """The proposal as JSON-able values."""
         return asdict(self)
