@@ -38,11 +38,13 @@ def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, ep
                 axis.plot(line["cpu"], line["tvd2"], MARKS[i], color=colour, markerfacecolor="white", markersize=6)
                 own = NAMES.get(method, method)
                 name = own if whose == "dipsmith" else f"{NAMES.get(whose, whose)} {own}"
+                # Ours lie close together: each has its own side.
+                left = line["cpu"] >= (4 if whose == "dipsmith" and method == "privbayes" else 50)
                 axis.annotate(
                     name,
                     (line["cpu"], line["tvd2"]),
-                    xytext=(6, 4) if line["cpu"] < 50 else (-6, 4),
-                    ha="left" if line["cpu"] < 50 else "right",
+                    xytext=(-6 if left else 6, -10 if whose == "dipsmith" and method == "aim" else 4),
+                    ha="right" if left else "left",
                     textcoords="offset points",
                     color=colour,
                     fontsize=7.5,
