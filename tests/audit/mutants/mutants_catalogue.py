@@ -45,12 +45,12 @@ def one(name: str, file: str, old: str, new: str, test: str) -> Mutant:
 
 FILES_DICTIONARIES = (
     (
-        "        order = pc.sort_indices(values)\n",
-        "        order = pa.array(np.arange(len(values)))\n",
+        "        order = np.argsort(values.to_numpy()) if numbers else pc.sort_indices(values).to_numpy()\n",
+        "        order = np.arange(len(values))\n",
     ),
     (
-        "pieces.append(self.values.take(pa.array(some, mask=some < 0)))",
-        "pieces.append(pa.DictionaryArray.from_arrays(pa.array(some, mask=some < 0), self.values))",
+        "[self.values.take(pa.array(some, mask=some < 0)) for some in cut]",
+        "[pa.DictionaryArray.from_arrays(pa.array(some, mask=some < 0), self.values) for some in cut]",
     ),
     ("return pa.chunked_array(pieces, self.values.type)", "return pa.chunked_array(pieces)"),
 )
@@ -384,8 +384,8 @@ MUTANTS = (
     one(
         "distinct values in the order of the file",
         "synthesis/canonical.py",
-        "        order = pc.sort_indices(values)\n",
-        "        order = pa.array(np.arange(len(values)))\n",
+        "        order = np.argsort(values.to_numpy()) if numbers else pc.sort_indices(values).to_numpy()\n",
+        "        order = np.arange(len(values))\n",
         f"{BYTES}::test_labelled_releases_tell_no_order_in_either_format",
     ),
     Mutant(
