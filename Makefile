@@ -26,7 +26,7 @@ demo: $(VENV)/.core
 # While you work: the rooms on the path of a release; no engines, servers or browser, no audit, nothing slow.
 quick: $(VENV)/.dev
 	$(ONE_THREAD) $(SHM) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not (server or browser or audit or slow or crowd)" \
-	  $(addprefix --ignore tests/,audit docs experiments inference packaging plugin report sources studies studio tuning utility)
+	  $(addprefix --ignore tests/,audit confirm docs experiments inference packaging plugin report sources studies studio tuning utility)
 
 # One process more than cores: tests of the web page and of clusters wait more than they compute.
 WORKERS ?= 3
