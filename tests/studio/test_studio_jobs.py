@@ -114,7 +114,8 @@ def test_one_file_under_two_names_must_be_confirmed(studio, people, tmp_path):
     running.choose(other)
     refused = running.ask("POST", f"/api/p/{other}/run", {"request": new()}, expect=409)
     assert "'others' has the same source as 'people'" in refused["error"]
-    assert "another_grant" in refused["error"]
+    assert refused["confirm"] == "another_grant"
+    assert refused["error"].endswith("use that name, or confirm that both add up"), "the page's own words"
     ledger = Ledger(tmp_path / "budget.db")
     assert ledger.show("others").spent == 0
     running.ask("POST", f"/api/p/{other}/run", {"request": new(), "another_grant": True})

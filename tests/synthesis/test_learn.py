@@ -26,7 +26,7 @@ from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Unit
 from dipsmith.schema.proposals import LARGEST, CellCounts, cut_by_mass
 from dipsmith.sources import source
-from dipsmith.synthesis.learn import _blank_schema
+from dipsmith.synthesis.learn import blank_schema
 from dipsmith.synthesis.learned_fields import (
     FoundType,
     ValueExtent,
@@ -41,7 +41,7 @@ MIXED = ["17", "3.5", "0", "", "2011-05-06", "x", "-99", "1e9", "007", None]
 
 
 def blank(table, neighbours="add-remove", unit=None, private=None):
-    return _blank_schema(source(table), "t", unit or "row", neighbours, private, ())
+    return blank_schema(source(table), "t", unit or "row", neighbours, private, ())
 
 
 def survey(table, schema):

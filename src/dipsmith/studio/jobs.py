@@ -1,4 +1,4 @@
-"""Jobs: paid runs, answers and comparisons, each in a process of its own that outlives the server.
+"""Jobs: paid runs, schemas learned, answers and comparisons, each in a process of its own that outlives the server.
 
 A job is a folder: what was asked (`job.json`, written once), how far it is (`state.json`, written by the worker), and two
 locks. The worker holds `alive` while it lives, so that a job whose lock is free and that has not ended was
@@ -42,7 +42,7 @@ class Job:
     """
 
     id: str
-    kind: Literal["run", "confirm", "compare", "check", "rehearse"]
+    kind: Literal["run", "learn", "confirm", "compare", "check", "rehearse"]
     project: str
     asked: Mapping[str, Any]
     created: float

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ def charge_and_launch(
     budget: Budget,
     request: str,
     method: str,
+    delta: Fraction = Fraction(0),
 ) -> Mapping[str, Any]:
     """Make a job, charge the ledger and start the worker; of two tabs that ask at once, one makes the job."""
     workspace, project = visit.workspace, visit.project
@@ -118,6 +120,7 @@ def charge_and_launch(
                 request_id=request,
                 method=method,
                 another_grant=visit.body.get("another_grant") is True,
+                delta=delta,
             )
         except DipsmithError:
             jobs.withdraw(workspace, job)

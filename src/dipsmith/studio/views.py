@@ -116,8 +116,18 @@ def _visit(request: Request, body: Mapping[str, Any]) -> Visit:
     return Visit(own, path, dict(request.query_params), body)
 
 
+def in_page_words(text: str) -> str:
+    """What the ledger says, without what to type: the pages have a Ledger page, and a box to confirm.
+
+    >>> in_page_words("nothing is left; to grant more: dipsmith ledger grant a --ledger b.db --epsilon 1")
+    'nothing is left; grant more on the Ledger page'
+    """
+    text = re.sub(r"; to grant (it|more): dipsmith .*$", r"; grant \1 on the Ledger page", text)
+    return text.replace("confirm with --another-grant (another_grant=True)", "confirm that both add up")
+
+
 def _refused(request: Request, error: DipsmithError) -> Response:
-    why = name_files(str(error), request.app.state.workspace.folder)
+    why = in_page_words(name_files(str(error), request.app.state.workspace.folder))
     status = 400 if isinstance(error, UsageError | InputError) else 422
     status = 409 if isinstance(error, BudgetError) else status
     if request.url.path.startswith("/api/"):

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from dipsmith.errors import BudgetError, DipsmithError
 from dipsmith.privacy.ledger import Ledger
-from dipsmith.schema import Schema
+from dipsmith.schema import Schema, Unit
 from dipsmith.sources import Progress, Source, source
 from dipsmith.sources.fingerprint import fingerprint, fingerprints
 from dipsmith.sources.header import check_header
@@ -30,6 +30,13 @@ from dipsmith.studio.workspace import Workspace, name_files, open_lock, write_js
 
 EVERY = 0.15
 """Seconds between notes."""
+LEARNING = {
+    "forms": ("types and missing values", 0.0),
+    "magnitudes": ("bounds", 0.5),
+    "grids": ("bins", 0.75),
+    "levels": ("levels of text", 1.0),
+}
+"""What each question to the rows learns, and how much of the whole is then done."""
 READING, FITTING, DRAWING = 0.05, 0.1, 0.25
 """About how long these take beside the comparison with one release."""
 
@@ -56,6 +63,11 @@ class CheckedSource:
     def describe(self) -> str:
         """What it is."""
         return self.inner.describe()
+
+    def types(self) -> dict[str, pa.DataType]:
+        """The types that it states."""
+        stated = getattr(self.inner, "types", None)
+        return {} if stated is None else dict(stated())
 
     def fingerprint(self) -> str | None:
         """What tells it from others."""
@@ -117,7 +129,7 @@ def _door(folder: Path) -> Iterator[int | None]:
         yield None if (folder / "cancelled").exists() else door
 
 
-def _through(door: int, notes: Notes) -> Callable[[str, float], None]:
+def _through(door: int, notes: Callable[[str, float], None]) -> Callable[[str, float], None]:
     """Progress that lets the door go once data is being read: from then on the ledger refuses to cancel."""
 
     def show(stage: str, share: float) -> None:
@@ -168,6 +180,39 @@ def _run(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
         out.parent.mkdir(exist_ok=True)
         release.save(out, format=choices.format)
     write_state(folder, "finished", "released", 1.0)
+
+
+def _learn(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
+    from dipsmith.synthesis.learn import blank_schema, divide_delta, learn_schema
+
+    asked, ledger = job["asked"], Ledger(job["ledger"])
+    root, unit, private = Path(job["folder"]), Unit(*asked["unit"]), asked["private"] or None
+    data = root / asked["data"]
+    blank = blank_schema(source(data), asked["name"], unit, asked["neighbours"], private, asked["skip"])
+    budget, delta = divide_delta(ledger, asked["name"], asked["epsilon"], asked["delta"] or None)
+    rows = _checked(folder, data, blank)
+
+    def told(stage: str, share: float) -> None:
+        notes(*LEARNING.get(stage, (stage, share)))
+
+    with _door(folder) as door:
+        if door is None:
+            return
+        learn_schema(
+            rows,
+            budget=budget,
+            delta=delta,
+            neighbours=asked["neighbours"],
+            unit=unit,
+            name=asked["name"],
+            private=private,
+            skip=asked["skip"],
+            ledger=ledger,
+            out=Workspace.of(root).inside(asked["out"]),
+            request=job["id"],
+            progress=_through(door, told),
+        )
+    write_state(folder, "finished", "learned", 1.0)
 
 
 def _confirm(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
@@ -261,7 +306,14 @@ def _rehearse(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
     write_state(folder, "finished", "tried", 1.0)
 
 
-_KINDS = {"run": _run, "confirm": _confirm, "compare": _compare, "check": _check, "rehearse": _rehearse}
+_KINDS = {
+    "run": _run,
+    "learn": _learn,
+    "confirm": _confirm,
+    "compare": _compare,
+    "check": _check,
+    "rehearse": _rehearse,
+}
 
 
 def _failed(folder: Path, job: Mapping[str, Any], error: BaseException) -> None:

@@ -129,7 +129,7 @@ def learn_schema(
         raise UsageError("a ledger is required: ledger=Ledger('budget.db'), with a grant for the dataset")
     rows = source(data)
     chance = Fraction(0) if delta is None else _delta_of(delta)
-    blank = _blank_schema(rows, name_of(rows, name), unit, neighbours, private, skip)
+    blank = blank_schema(rows, name_of(rows, name), unit, neighbours, private, skip)
     rows.check(blank.columns)
     request = str(uuid.uuid4()) if request is None else request
     stream = Stream.of(noise_seed)
@@ -177,7 +177,10 @@ def divide_delta(book: Ledger, name: str, epsilon: Amount, delta: Amount | None)
 
 
 def _delta_of(delta: Amount) -> Fraction:
-    found = Fraction(str(delta)) if isinstance(delta, float) else Fraction(delta)
+    try:
+        found = Fraction(str(delta)) if isinstance(delta, float) else Fraction(delta)
+    except (ValueError, ZeroDivisionError):
+        found = Fraction(0)
     if not 0 < found < 1:
         raise UsageError(f"δ must lie between 0 and 1, for example 1e-9, got {delta}")
     return found
@@ -190,7 +193,7 @@ def name_of(rows: Source, name: str | None) -> str:
     return called
 
 
-def _blank_schema(
+def blank_schema(
     rows: Source,
     name: str,
     unit: Unit | str,
@@ -248,6 +251,7 @@ class _Terms:
     def learn(self, curator: Curator, head: str | None) -> LearnedSchema:
         """Ask the four questions and write the draft."""
         columns = self.blank.names
+        curator.report("forms", 0.0)
         first, rest = self.budget.split([FORMS_SHARE, 1 - FORMS_SHARE])
         forms = self._survey(curator, "forms", [Forms(n) for n in columns], first)
         types = {

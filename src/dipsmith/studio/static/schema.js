@@ -1,6 +1,7 @@
 import { ask, complain, el, node, number, redraw, say, state } from './page.js';
 import { readBins, showBins, showProposal, takeProposal } from './bins.js';
 import { chooseHouseholds, leaveHouseholds, showHouseholds } from './households.js';
+import { learn } from './learn.js';
 import { rules } from './rules.js';
 import { KEYS, readSpelling, showSpelling } from './spelling.js';
 
@@ -9,8 +10,6 @@ let { document: draft, report, revision } = held;
 draft.fields ||= [];
 const chosen = new Set();
 let current = null;
-let pending = null;
-let saving = false;
 
 const TYPES = ['string', 'integer', 'number', 'boolean', 'date', 'datetime'];
 const field = (name) => draft.fields.find((f) => f.name === name);
@@ -18,24 +17,24 @@ const many = (columns) => `${columns} column${columns === 1 ? '' : 's'}`;
 const verdict = (name) => report.columns.find((c) => c.name === name) || { error: 'not checked yet', says: '', levels: null };
 
 // Saving: at most one request under way; what changed meanwhile goes with the next.
-async function save() {
-  if (saving) { pending = true; return; }
-  saving = true;
+let under = Promise.resolve(), queued = false, timer = null;
+function save() {
+  clearTimeout(timer);
+  timer = null;
+  if (!queued) { queued = true; under = under.then(write); }
+  return under;
+}
+async function write() {
+  queued = false;
   try {
-    const kept = await ask('POST', `/api/p/${held.project}/schema`, { revision, document: draft });
-    ({ revision, report } = kept);
+    ({ revision, report } = await ask('POST', `/api/p/${held.project}/schema`, { revision, document: draft }));
     say('');
     show();
-  } catch (error) { complain(error); } finally {
-    saving = false;
-    if (pending) { pending = false; save(); }
-  }
+  } catch (error) { complain(error); }
 }
-
-let timer = null;
 function changed(soon = true) {
   clearTimeout(timer);
-  timer = setTimeout(save, soon ? 120 : 0);
+  timer = setTimeout(async () => { await save(); learning.changed(); }, soon ? 120 : 0);
 }
 addEventListener('pagehide', () => { clearTimeout(timer); });
 
@@ -95,6 +94,8 @@ function show() {
     ? `Complete: ${many(draft.fields.length)}, ${report.cells} cells.`
     : `${report.complete} of ${draft.fields.length} columns are complete${terms ? `; ${terms} not chosen yet` : ''}. ${left || terms ? '' : report.problem}`;
   el('next').hidden = el('onward').hidden = el('fits-box').hidden = !report.ready;
+  learning.needed(left);
+  originOf();
   const dropped = held.columns.filter((c) => !field(c) && c !== draft.unit?.column && c !== draft.unit?.per && c !== draft.key);
   const apart = [draft.unit?.column, draft.unit?.per, draft.key].filter((c) => c && !field(c));
   el('apart').textContent = apart.length ? `Read only to tell units apart, never released: ${apart.join(', ')}.` : '';
@@ -103,6 +104,15 @@ function show() {
   verdictOf();
   bulk();
   ruling.show(draft, report);
+}
+
+// Where values come from: a draft begins with the header alone, and may be learned, imported or read from the rows.
+const HEADER = el('origin').innerHTML;
+function originOf() {
+  const from = draft.provenance ?? 'declared';
+  if (from === 'declared') { if (el('origin').innerHTML !== HEADER) el('origin').innerHTML = HEADER; return; }
+  el('origin').textContent = from === 'data-derived' ? 'Values of this draft were read from the rows, and nothing protects them: every card says so.'
+    : from.startsWith('learned') ? `Values of this draft were learned from the rows with noise (${from.replace(/^learned, /, '')}): every card says so.` : `Values of this draft are ${from}.`;
 }
 
 function bulk() {
@@ -115,7 +125,6 @@ function bulk() {
 }
 
 el('check').addEventListener('click', async () => {
-  clearTimeout(timer);
   el('check-says').textContent = '';
   try {
     await save();
@@ -358,14 +367,25 @@ el('yaml-file').addEventListener('change', async () => {
   if (!file) return;
   try {
     const found = await ask('POST', `/api/p/${held.project}/schema/import`, { text: await file.text() });
-    draft = found.document;
-    draft.fields ||= [];
-    drawn.clear(); chosen.clear();
-    edit(null);
+    reopen(found);
     await save();
     say(`Read ${draft.fields.length} columns from ${file.name}.`);
   } catch (error) { complain(error); }
 });
 
+function reopen(found) {
+  draft = found.document;
+  draft.fields ||= [];
+  drawn.clear(); chosen.clear();
+  edit(null);
+}
+
+const learning = learn(held.project, {
+  save: () => (timer ? save() : under),
+  revision: () => revision,
+  show,
+  open: (found, words) => { ({ revision, report } = found); reopen(found); say(words); },
+});
 const ruling = rules(el('rule'), el('rule-list'), (list) => { draft.rules = list; changed(false); });
 show();
+learning.watch();
