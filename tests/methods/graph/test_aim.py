@@ -117,7 +117,7 @@ def test_rounds_that_learn_nothing_are_followed_by_dearer_ones():
     AIM().fit(curator)
     spent = [e.budget.units for e in events(curator, Chosen)]
     assert len(spent) < 10
-    assert spent[1] == pytest.approx(4 * spent[0], rel=1e-6)
+    assert spent[1] == pytest.approx(2 * spent[0], rel=1e-6)
 
 
 @pytest.mark.slow

@@ -90,8 +90,8 @@ COLUMN_SECONDS = 0.07
 PREFETCHED = 1 << 22
 """Up to so many cells in all, candidates are counted together with the columns, in one pass."""
 
-ANNEALING = 4
-"""How many times more budget a round gets after one that learned nothing new."""
+ANNEALING = 2
+"""How many times as much budget a round gets after one that learned nothing new."""
 
 REPAID_SIGNAL = 4_000.0
 """Rows × ε above which adaptive marginals repay their rounds.
@@ -326,7 +326,7 @@ class AIM:
         for_choices, for_tables = for_rounds.split([self.choice, 1 - self.choice])
         sd = count_noise(schema.priced_as, schema.unit.max_rows, for_tables.split(rounds)[0]).sd
         what = f"up to {rounds} of {len(weights)} marginals"
-        note = f"rounds get {ANNEALING} times more budget when nothing new is learned"
+        note = f"rounds get {ANNEALING} times as much budget when nothing new is learned"
         return [
             *steps,
             Planned("choices", what, for_choices),
