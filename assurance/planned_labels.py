@@ -27,7 +27,7 @@ from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import source
-from dipsmith.synthesis.planned import Calibration, Prepared, PublicReading
+from dipsmith.synthesis.planned import Calibration, PreparedAnalyses, PublicReading
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,10 @@ class CalibratedLabels:
 
 
 @cache
-def _prepared(analyses: tuple[str, ...], targets: tuple[str, ...], budget: Budget) -> Prepared:
+def _prepared(analyses: tuple[str, ...], targets: tuple[str, ...], budget: Budget) -> PreparedAnalyses:
     """What is bought, decided by the public columns of the worlds, which are the same in both."""
     world = worst_worlds("label", targets)[0]
     table: pa.Table = decode(world, generator(0)).select(list(world.schema.public))
     reading = PublicReading.of([PlannedAnalysis.of(a) for a in analyses], world.schema, source(table))
-    agenda = Agenda.of_designs(world.schema, reading.designs, reading.often)
-    return Prepared(agenda, reading, reading.often, agenda.share(budget))
+    agenda = Agenda.of_designs(world.schema, reading.designs, reading.kind_counts)
+    return PreparedAnalyses(agenda, reading, reading.kind_counts, agenda.share(budget))

@@ -30,7 +30,7 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source
-from dipsmith.synthesis.planned import Prepared, PublicReading, require_designs
+from dipsmith.synthesis.planned import PreparedAnalyses, PublicReading, require_designs
 
 _COEFFICIENT: Final = re.compile(r"(\w+)\[T\.[^\]]*\]")
 
@@ -68,7 +68,7 @@ class DirectQuestion:
     def read(self, schema: Schema, private: Source, budget: Budget) -> PublicReading:
         """Read the public columns, which are free; what they cannot answer is refused while nothing is spent."""
         found = PublicReading.of((self.analysis,), schema, private)
-        require_payable(schema, found.designs, found.often, budget, all_of_it=True)
+        require_payable(schema, found.designs, found.kind_counts, budget, all_of_it=True)
         return found
 
     def measure(self, question: Inquiry, curator: Curator, public: PublicReading) -> MeasuredClaim:
@@ -76,12 +76,12 @@ class DirectQuestion:
 
         Privacy
         -------
-        See `Prepared.measure`; what follows is post-processing.
+        See `PreparedAnalyses.measure`; what follows is post-processing.
         """
         with warnings.catch_warnings():
             # From public facts; the answer says the same in its interval.
             warnings.simplefilter("ignore", HopelessNoise)
-            prepared = Prepared.of(public, curator)
+            prepared = PreparedAnalyses.of(public, curator)
             (result,) = prepared.measure(curator, question.budget).estimate(()).results
         return judge_estimate(self.claim, *value_of(result, self.wanted), known=question.known)
 

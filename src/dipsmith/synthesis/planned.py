@@ -74,8 +74,8 @@ class PublicReading:
         designs = read_designs(analyses, schema, kinds.short_table([n for a in analyses for n in a.columns]))
         return cls(private, public, careers, kinds, place, designs)
 
-    def settled(self, schema: Schema) -> PublicReading:
-        """The same reading of the rows as they will be counted: an engine hands them over in an order of its own.
+    def reread_to_count(self, schema: Schema) -> PublicReading:
+        """Read an engine's rows again, in the order in which it hands them over to be counted.
 
         Kinds are numbered by what their rows say, so that nothing else changes.
         """
@@ -96,12 +96,12 @@ class PublicReading:
         return self.public.sorted_kinds()
 
     @property
-    def often(self) -> NDArray[np.int64]:
+    def kind_counts(self) -> NDArray[np.int64]:
         """How many rows there are of each kind."""
         return np.bincount(self.place, minlength=self.kinds.rows).astype(np.int64)
 
 
-def _hidden(expectations: Sequence[Expectation]) -> tuple[str, ...]:
+def _hidden_coefficients(expectations: Sequence[Expectation]) -> tuple[str, ...]:
     """One sentence for every coefficient that noise will hide."""
     return tuple(
         f"{e.analysis}: noise will hide {e.name}; raise the budget, or ask for less" for e in expectations if e.hopeless
@@ -109,16 +109,16 @@ def _hidden(expectations: Sequence[Expectation]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """Planned analyses of the rows that count; nothing private is known yet."""
+class PreparedAnalyses:
+    """Planned analyses and how many rows of each kind count; nothing private is known yet."""
 
     agenda: Agenda
     reading: PublicReading
-    often: NDArray[np.int64]
+    kind_counts: NDArray[np.int64]
     share: float
 
     @classmethod
-    def of(cls, reading: PublicReading, curator: Curator) -> Prepared:
+    def of(cls, reading: PublicReading, curator: Curator) -> PreparedAnalyses:
         """Find out which rows count.
 
         Privacy
@@ -126,18 +126,18 @@ class Prepared:
         Reads public columns only, and how many rows of each kind count by them (`Curator.count_kinds`). An engine hands all
         columns over here, after they were paid for.
         """
-        reading = reading.settled(curator.schema)
-        often = curator.count_kinds(reading.place, reading.kinds.rows)
-        agenda = Agenda.of_designs(curator.schema, reading.designs, often)
+        reading = reading.reread_to_count(curator.schema)
+        kind_counts = curator.count_kinds(reading.place, reading.kinds.rows)
+        agenda = Agenda.of_designs(curator.schema, reading.designs, kind_counts)
         share = agenda.share(curator.budget)
-        for said in _hidden(agenda.expectations(curator.budget.split([share, 1 - share])[0])):
-            warnings.warn(said, HopelessNoise, stacklevel=4)
-        return cls(agenda, reading, often, share)
+        for warning in _hidden_coefficients(agenda.expectations(curator.budget.split([share, 1 - share])[0])):
+            warnings.warn(warning, HopelessNoise, stacklevel=4)
+        return cls(agenda, reading, kind_counts, share)
 
     @property
     def every_row(self) -> bool:
         """Whether every row counts."""
-        return int(self.often.sum()) == self.reading.public.rows
+        return int(self.kind_counts.sum()) == self.reading.public.rows
 
     def split(self, budget: Budget) -> tuple[Budget, Budget]:
         """What the analyses take of a budget, and what is left for the labeller."""
@@ -158,7 +158,7 @@ class Prepared:
 class PlannedSums:
     """The sums that were bought; no labeller is fitted yet."""
 
-    prepared: Prepared
+    prepared: PreparedAnalyses
     sums: dict[str, NoisySums]
 
     def estimate(self, measured: Sequence[MeasuredTable]) -> Calibration:
@@ -173,7 +173,7 @@ class PlannedSums:
         if measured:
             names = measured_columns(agenda.schema, measured, reading.public.names)
             codes = reading.kinds.codes(agenda.schema, names)
-            tables = LabelTables.read(agenda.schema, codes, self.prepared.often, measured, agenda.purchases)
+            tables = LabelTables.read(agenda.schema, codes, self.prepared.kind_counts, measured, agenda.purchases)
             known = tuple(tables.pooled(p.layout) or own for p, own in zip(agenda.all_parts, known, strict=True))
         return Calibration(self.prepared, known, agenda.results(known))
 
@@ -182,7 +182,7 @@ class PlannedSums:
 class Calibration:
     """The results of planned analyses, and labels that carry them."""
 
-    prepared: Prepared
+    prepared: PreparedAnalyses
     known: tuple[KnownSums, ...]
     results: tuple[Result, ...]
 
@@ -273,7 +273,7 @@ class AnalysisPlan:
         found = source(data)
         found.check(schema.public)
         reading = PublicReading.of(analyses, schema, found)
-        agenda = Agenda.of_designs(schema, reading.designs, reading.often)
+        agenda = Agenda.of_designs(schema, reading.designs, reading.kind_counts)
         share = agenda.share(budget)
         expectations = agenda.expectations(budget.split([share, 1 - share])[0])
         wanted = any(a.width is not None for a in analyses)
@@ -298,7 +298,7 @@ class AnalysisPlan:
     @property
     def hopeless(self) -> tuple[str, ...]:
         """One sentence for every coefficient that noise will hide."""
-        return _hidden(self.expectations)
+        return _hidden_coefficients(self.expectations)
 
     @property
     def beyond_reach(self) -> bool:

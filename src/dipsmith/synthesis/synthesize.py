@@ -23,7 +23,7 @@ from dipsmith.counting.households import HouseholdRows
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import ContradictedRows, UsageError
 from dipsmith.estimation.measured_table import measured_tables
-from dipsmith.methods.method import Method, Model, Selection
+from dipsmith.methods.method import Method, Selection
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Progress
 from dipsmith.privacy.events import Rehearsal
@@ -53,7 +53,7 @@ from dipsmith.synthesis.natural_inputs import (
 from dipsmith.synthesis.order import Each, Order
 from dipsmith.synthesis.planned import (
     PlannedSums,
-    Prepared,
+    PreparedAnalyses,
     PublicReading,
     calibration_notes,
     prepare_method,
@@ -62,7 +62,7 @@ from dipsmith.synthesis.planned import (
 from dipsmith.synthesis.public import PublicInput, require_apart, require_public, warn_of_unlisted_values
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.row_estimates import add_row_estimates, estimate_whole_rows, row_notes
-from dipsmith.synthesis.sets import Place, Recipe, place_of
+from dipsmith.synthesis.sets import Place, Recipe, Sets, place_of
 from dipsmith.synthesis.trees import path_notes
 from dipsmith.synthesis.verify import released_before
 from dipsmith.synthesis.weights import measure_totals, require_weighing, totals_among, weigh_sets, weight_notes
@@ -140,7 +140,17 @@ def synthesize(
     planned = tuple(PlannedAnalysis.of(a) for a in (*schema.analyses, *analyses))
     method = prepare_method(method, planned, schema)
     order = Order(
-        schema, method, budget, sets, each, rows, onto is not None, testing, planned, known_rows, another_grant
+        schema,
+        method,
+        budget,
+        sets,
+        each,
+        rows=rows,
+        labels_another=onto is not None,
+        testing=testing,
+        analyses=planned,
+        known_rows=known_rows,
+        another_grant=another_grant,
     )
     _require_accountability(order, ledger, noise_seed)
     if not testing:
@@ -149,46 +159,46 @@ def synthesize(
     inputs = _open_inputs(order, data, onto, members, ledger)
     if order.labels_another:
         warn_of_unlisted_values(inputs.target, schema.project(schema.public))
-    book, place, stream = inputs.book, inputs.place, Stream.of(noise_seed)
-    counted = observed_rows(_open_rows(inputs, schema, stream, progress), stream.observer)
+    stream = Stream.of(noise_seed)
+    private_rows = observed_rows(_open_rows(inputs, schema, stream, progress), stream.observer)
     public_reading: PublicReading | None = None
     if planned and schema.neighbours == "label":
         public_reading = PublicReading.of(planned, schema, inputs.private)
-        require_payable(schema, public_reading.designs, public_reading.often, budget)
+        require_payable(schema, public_reading.designs, public_reading.kind_counts, budget)
     # 2. Reserve the whole budget. (The ledger refuses an empty id: a script that repeats it would be charged each time.)
     request = str(uuid.uuid4()) if request is None else request
     with ExitStack() as unsettled:  # a failure before `pop_all` below is noted in the ledger
         reservation, account = None, None
-        if book is not None:
+        if inputs.ledger is not None:
             try:
-                reservation = _reserve(book, order, inputs, request)
+                reservation = _reserve(inputs.ledger, order, inputs, request)
             except AlreadyReleased as earlier:
                 return released_before(earlier)
             unsettled.enter_context(reservation)
             # Looked up before a row is read: what others reserve meanwhile would reveal how long reading takes.
-            account = book.show(schema.name)
+            account = inputs.ledger.show(schema.name)
             reservation.read()
         # The card states when the budget was reserved, not when the run ended: how long a run takes depends on the rows.
         begun = datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time)
         # 3. Ask the curator: planned analyses first, then the method with the rest of the budget.
         journal = Rehearsal() if reservation is None else reservation
         curator = Curator(
-            counted, budget, stream=stream, journal=journal, given_rows=order.stated_rows, progress=progress
+            private_rows, budget, stream=stream, journal=journal, given_rows=order.stated_rows, progress=progress
         )
-        bought, rest = _measure_planned(curator, order, public_reading)
-        made = _fit(curator, order, measure_totals(curator, order, rest))
-        measured = measured_tables(curator.answers, schema)
-        calibration = None if bought is None else bought.estimate(measured)
-        contradictions = _find_contradictions(curator, order)
+        planned_sums, left = _measure_planned(curator, order, public_reading)
+        left = measure_totals(curator, order, left)
+        makers, models = _fit_models(curator, order, left)
+        noisy_tables = measured_tables(curator.answers, schema)
+        calibration = None if planned_sums is None else planned_sums.estimate(noisy_tables)
         results = estimate_whole_rows(order, curator) if calibration is None else calibration.results
-        models = tuple(FittedModel(maker.name, model) for maker, model in made)
+        contradictions = _find_contradictions(curator, order)
         # 4. Draw rows from the models; under `label`, label the public columns of the table (or of `onto`).
         recipe = Recipe(schema, models, inputs.private, sets, stream, seed, progress, calibration)
         if schema.neighbours == "label":
-            tables, rows_known = place.label(recipe), "public"
+            tables, rows_known = inputs.place.label(recipe), "public"
         else:
             n, rows_known = _row_count(curator, models, order)
-            tables = weigh_sets(place.draw(recipe, n), totals_among(curator.answers), released_schema(schema))
+            tables = weigh_sets(inputs.place.draw(recipe, n), totals_among(curator.answers), released_schema(schema))
         if calibration is not None and tables.in_memory and not order.labels_another:
             results = add_row_estimates(tables.results or results, planned, tables[0], schema)
         # 5. Write on the card what was done.
@@ -196,12 +206,12 @@ def synthesize(
             order,
             journal.events,
             reservation,
-            makers=[maker for maker, _ in made],
+            makers=makers,
             request=request,
             begun=begun,
             rows=tables.rows,
             rows_known=rows_known,
-            looks=0 if book is None else book.looks(schema.name),
+            looks=0 if inputs.ledger is None else inputs.ledger.looks(schema.name),
             notes=(
                 *calibration_notes(calibration, order, models),
                 *row_notes(results),
@@ -216,10 +226,7 @@ def synthesize(
         )
         unsettled.pop_all()  # from here on, saving the release settles the run
     finish = None if reservation is None else reservation.finish
-    # Under `label`, private columns that no method labels are not released: the schema of the release leaves them out.
-    described = schema.project([n for n in schema.names if n in tables.columns])
-    released = released_schema(described if schema.linked in tables.columns else described.unlinked())
-    return Release(tables, models, released, card, None, finish, results, measured)
+    return Release(tables, models, _schema_of(tables, schema), card, None, finish, results, noisy_tables)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,10 +234,10 @@ class _Inputs:
     """The tables of a run and its ledger, opened and checked by their headers; no row has been read."""
 
     private: Source
-    people: Source | None  # the members of households
+    members: Source | None  # of households
     target: Source  # what is labelled under `label`: the private table, or another file
     place: Place  # where rows will be made: in this machine's memory, or by the workers of a cluster
-    book: Ledger | None
+    ledger: Ledger | None
 
 
 def _require_accountability(order: Order, ledger: object, noise_seed: object) -> None:
@@ -246,23 +253,23 @@ def _open_inputs(order: Order, data: Any, onto: Any, members: Any, ledger: Ledge
     schema = order.schema
     private = _open_private(data, order)
     target = private if onto is None else source(onto)
-    people = _open_members(members, schema)
+    persons = _open_members(members, schema)
     place = place_of(target)
     place.require_room(schema, order.sets, order.rows)
     require_weighing(order)
     private.check(schema.columns)
-    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    require_apart(schema, [private, people], book, order.method)
+    opened = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    require_apart(schema, [private, persons], opened, order.method)
     if onto is not None:
         _refuse_the_private_file(private, target)
-        require_public([PublicInput("onto", fingerprints(target))], [], book)
+        require_public([PublicInput("onto", fingerprints(target))], [], opened)
         target.check((*schema.public, *([] if schema.linked is None else [schema.linked])))
         require_factors(target)
-    return _Inputs(private, people, target, place, book)
+    return _Inputs(private, persons, target, place, opened)
 
 
 def _open_private(data: Any, order: Order) -> Source:
-    """The confidential table; an engine hands its rows over where they are weighed or joined on this machine."""
+    """Open the confidential table; an engine hands its rows over where they are weighed or joined on this machine."""
     private, schema = source(data), order.schema
     if order.analyses and schema.neighbours == "label":
         # The sums of planned analyses have a weight for each row.
@@ -274,7 +281,7 @@ def _open_private(data: Any, order: Order) -> Source:
 
 
 def _open_members(given: Any, schema: Schema) -> Source | None:
-    """The table of members, if the schema has members; refuses one without the other."""
+    """Open the table of members, if the schema has members; refuse one without the other."""
     if (given is None) != (schema.members is None):
         raise UsageError(
             f"the schema has members ('{schema.members.schema.name}'): give their table, members= or --members FILE"
@@ -283,29 +290,37 @@ def _open_members(given: Any, schema: Schema) -> Source | None:
         )
     if schema.members is None:
         return None
-    people = HandedOver.of(source(given), schema.members.schema.columns)
-    people.check(schema.members.schema.columns)
-    return people
+    members = HandedOver.of(source(given), schema.members.schema.columns)
+    members.check(schema.members.schema.columns)
+    return members
+
+
+def _refuse_the_private_file(private: Source, target: Source) -> None:
+    """Refuse to label the private rows in their own order: it may depend on private values."""
+    if private is target or fingerprints(private) & fingerprints(target):
+        raise UsageError(
+            "onto is the confidential table itself, whose order of rows is not public; leave onto out to label it"
+        )
 
 
 def _open_rows(inputs: _Inputs, schema: Schema, stream: Stream, progress: Progress | None) -> Rows:
-    """The rows to be counted; none is read yet: a database is asked for its columns only, and may refuse."""
+    """Open the rows to be counted. None is read yet: a database is asked for its columns only, and may refuse."""
     reading = None if progress is None else partial(progress, "reading")
     key = stream.child("key").new_seed("key")
-    if inputs.people is None:
+    if inputs.members is None:
         return rows_of(inputs.private, schema, reading, key=key)
-    return HouseholdRows(inputs.private, inputs.people, schema, key, reading)
+    return HouseholdRows(inputs.private, inputs.members, schema, key, reading)
 
 
-def _reserve(book: Ledger, order: Order, inputs: _Inputs, request: str) -> Reservation:
+def _reserve(ledger: Ledger, order: Order, inputs: _Inputs, request: str) -> Reservation:
     """Reserve the whole budget for these tables."""
-    people = inputs.people
-    return book.reserve(
+    of_members = None if inputs.members is None else fingerprint(inputs.members)
+    return ledger.reserve(
         order.schema.name,
         order.budget,
         protects=protection_of(order.schema),
         source=fingerprint(inputs.private),
-        also=[mark for mark in [None if people is None else fingerprint(people)] if mark is not None],
+        also=[] if of_members is None else [of_members],
         request_id=request,
         method=order.method.name,
         another_grant=order.another_grant,
@@ -319,29 +334,35 @@ def _measure_planned(
     if reading is None:
         return None, order.budget
     curator.report("planned analyses", 0.0)
-    prepared = Prepared.of(reading, curator)
+    prepared = PreparedAnalyses.of(reading, curator)
     if not prepared.agenda.parts:  # rows without a unit count nowhere
         return None, order.budget
-    ours, rest = prepared.split(order.budget)
-    bought = prepared.measure(curator, ours)
+    for_analyses, for_models = prepared.split(order.budget)
+    sums = prepared.measure(curator, for_analyses)
     curator.report("planned analyses", 1.0)
-    return bought, rest
+    return sums, for_models
 
 
-def _fit(curator: Curator, order: Order, budget: Budget) -> list[tuple[Method, Model]]:
-    """One model for all sets, or one for each set that is sanitised by itself; each with the method that made it."""
+def _fit_models(curator: Curator, order: Order, budget: Budget) -> tuple[list[Method], tuple[FittedModel, ...]]:
+    """Fit one model for all sets, or one for each set (`each="split"`); return the methods that made them, and the models."""
     shares = order.shares(budget)
-    if len(shares) == 1:
-        name = "labels" if order.schema.neighbours == "label" else ""
-        return [_fit_one(curator if budget == order.budget else curator.nested(budget, name), order.method)]
-    return [_fit_one(curator.nested(share, f"set {i}"), order.method) for i, share in enumerate(shares, start=1)]
-
-
-def _fit_one(curator: Curator, method: Method) -> tuple[Method, Model]:
-    if not isinstance(method, Selection):
-        return method, method.fit(curator)
-    winner, model = method.choose(curator)
-    return method.candidates[winner], model
+    if len(shares) > 1:
+        curators = [curator.nested(share, f"set {i}") for i, share in enumerate(shares, start=1)]
+    elif budget == order.budget:
+        curators = [curator]
+    else:  # planned analyses or weighted totals took a part
+        curators = [curator.nested(budget, "labels" if order.schema.neighbours == "label" else "")]
+    makers, models = [], []
+    for own in curators:
+        maker, method = order.method, order.method
+        if isinstance(method, Selection):  # private selection among candidates: the winner made the model
+            winner, model = method.choose(own)
+            maker = method.candidates[winner]
+        else:
+            model = method.fit(own)
+        makers.append(maker)
+        models.append(FittedModel(maker.name, model))
+    return makers, tuple(models)
 
 
 def _find_contradictions(curator: Curator, order: Order) -> tuple[str, ...]:
@@ -365,9 +386,7 @@ def _row_count(curator: Curator, models: Sequence[FittedModel], order: Order) ->
     return round(sum(model.rows for model in models) / len(models)), "noisy estimate"
 
 
-def _refuse_the_private_file(private: Source, target: Source) -> None:
-    """Refuse to label the private rows in their own order: it may depend on private values."""
-    if private is target or fingerprints(private) & fingerprints(target):
-        raise UsageError(
-            "onto is the confidential table itself, whose order of rows is not public; leave onto out to label it"
-        )
+def _schema_of(tables: Sets, schema: Schema) -> Schema:
+    """The schema of what is released: under `label`, without private columns that no method labels."""
+    described = schema.project([n for n in schema.names if n in tables.columns])
+    return released_schema(described if schema.linked in tables.columns else described.unlinked())

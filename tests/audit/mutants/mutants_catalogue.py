@@ -218,8 +218,8 @@ MUTANTS = (
     one(
         "rows read before the reservation",
         "synthesis/synthesize.py",
-        "            account = book.show(schema.name)\n            reservation.read()\n",
-        "            account = book.show(schema.name)\n",
+        "            account = inputs.ledger.show(schema.name)\n            reservation.read()\n",
+        "            account = inputs.ledger.show(schema.name)\n",
         "tests/audit/test_faults.py::test_a_run_has_noted_that_it_reads_before_it_reads",
     ),
     one(
@@ -412,8 +412,8 @@ MUTANTS = (
     one(
         "private rows given with onto in their own order",
         "synthesis/synthesize.py",
-        '            tables, rows_known = place.label(recipe), "public"\n',
-        '            tables, rows_known = place.label(recipe), "public"\n'
+        '            tables, rows_known = inputs.place.label(recipe), "public"\n',
+        '            tables, rows_known = inputs.place.label(recipe), "public"\n'
         "            if onto is not None:\n"
         "                tables = type(tables)(tuple(m.label(inputs.target) for m in models))\n",
         "tests/synthesis/test_exit.py::test_the_private_rows_in_another_form_leave_their_order_too",
@@ -939,7 +939,7 @@ MUTANTS = (
     one(
         "weights of rows in the order of an earlier reading",
         "synthesis/planned.py",
-        "        reading = reading.settled(curator.schema)\n",
+        "        reading = reading.reread_to_count(curator.schema)\n",
         "",
         "tests/sources/test_sources_planned.py::test_rows_in_another_order_at_every_reading",
     ),
@@ -1051,7 +1051,7 @@ MUTANTS = (
     one(
         "members that the ledger does not know again",
         "synthesis/synthesize.py",
-        "also=[mark for mark in [None if people is None else fingerprint(people)] if mark is not None],\n",
+        "also=[] if of_members is None else [of_members],\n",
         "also=[],\n",
         "tests/synthesis/test_household_release.py::test_either_table_under_another_name_must_be_confirmed",
     ),
