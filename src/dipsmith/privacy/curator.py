@@ -27,7 +27,7 @@ from dipsmith.privacy.accountant import Accountant, Purse, block_shares
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.calibration import choice_epsilon, price_choice, price_table
 from dipsmith.privacy.discovery import Discovery, FrequentValues
-from dipsmith.privacy.events import Journal, Partitioned, Rehearsal, Repeated, Supplied, block_of, path_inside
+from dipsmith.privacy.events import Event, Journal, Partitioned, Rehearsal, Repeated, Supplied, block_of, path_inside
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
 from dipsmith.privacy.neighbours import require_public
 from dipsmith.privacy.noise import NoiseLaw, noisy_blocks
@@ -35,7 +35,7 @@ from dipsmith.privacy.noisy_table import group_sizes, is_single, noisy_sums, noi
 from dipsmith.privacy.observer import Observer, Witness, observed_rows
 from dipsmith.privacy.randomness import Stream, coins
 from dipsmith.privacy.repetition import Repetitions
-from dipsmith.privacy.score import Passes, Score
+from dipsmith.privacy.score import ExactCounts, Score
 from dipsmith.privacy.selection import Law, select
 from dipsmith.privacy.value_question import ValueQuestion
 from dipsmith.schema import Attribute, Cells, Codes, Marginal, WeightedSums
@@ -50,9 +50,9 @@ class Curator:
 
     `rows` are encoded, truncated per unit and lawful already. Noise comes from `stream` (a testing stream may bring an
     observer, `dipsmith.privacy.observer`); events are recorded in `journal` before an answer is given. `given_rows` is a row
-    count that the steward states as public (needed under `add-remove` to avoid paying), `coin_seed` the public seed of the
-    structure's randomness, drawn when omitted; `progress` is called with (stage, share done). `relation`, `block` and `moving` are
-    for children: the relation within a block of rows, its path, and whether a unit may leave or enter it.
+    count that the steward states as public: under `add-remove` it then need not be bought. `coin_seed` is the public seed of
+    `coins`, drawn when omitted; `progress` is called with (stage, share done). `relation`, `block` and `moving` are for
+    children: the relation within a block of rows, its path, and whether a unit may leave or enter it.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Curator:
         self._purse = Purse(budget)
         self._stream, self._journal = stream, journal
         self._given_rows, self._progress = given_rows, progress
-        self._passes = Passes(self._rows)
+        self._exact = ExactCounts(self._rows)
         self.answers: list[NoisyAnswer] = []  # all that this curator and its children gave; no longer private
 
     @classmethod
@@ -95,11 +95,11 @@ class Curator:
 
         For tuning on a public stand-in, for studies and tests. With a `seed` the noise can be repeated, and observed.
         """
-        stream = Stream.of(seed, observer)
-        return cls(HeldRows(codes), budget, stream=stream, journal=Rehearsal(), given_rows=given_rows)
+        return cls(
+            HeldRows(codes), budget, stream=Stream.of(seed, observer), journal=Rehearsal(), given_rows=given_rows
+        )
 
-    # --- free answers: what is public anyway ---------------------------------------------------------
-
+    # --- its own state: no answer about rows ---------------------------------------------------------
     @property
     def pure(self) -> bool:
         """Whether the currency is pure ε (discrete Laplace) rather than ρ (discrete Gaussian)."""
@@ -119,6 +119,17 @@ class Curator:
         """Public, replayable randomness for structure: a function of the public seed and the name."""
         return coins(self.coin_seed, f"{self.block}/{name}")
 
+    def public(self, what: str, cost: Budget | None = None) -> None:
+        """Record that a public table is used; if it was made from the private rows, charge what it cost (a Gaussian ρ)."""
+        if cost is not None:
+            self._purse.take(cost)
+        self._journal.record(Supplied(block=self.block, what=what, budget=cost))
+
+    def prefetch(self, tables: Iterable[Marginal]) -> None:
+        """Count these in the next pass, so that later choices need none; reads, answers and charges nothing."""
+        self._exact.prefetch(tables)
+
+    # --- free answers: what the relation makes public --------------------------------------------------
     @property
     def rows(self) -> int | None:
         """The true number of rows where it is public, else the number that the steward stated, else None."""
@@ -140,21 +151,14 @@ class Curator:
             return self._witness.on_public_answer(self, "public rows", self._rows.distinct_public(attributes))
 
     def count_kinds(self, kinds: Ints, size: int) -> Ints:
-        """How many rows that count are of each kind, a function of public columns; free under `label`."""
+        """Count rows by kind, where `kinds` numbers each row by its public columns; free under `label`."""
         require_public(self.schema, self.relation, (), "count_kinds")
         with self._witness.answering(self, "public rows"):
             # Of a unit's rows of one kind, labels may decide which count, never how many.
             kinds = kinds[self._rows.public_places(kinds)]
             return self._witness.on_public_answer(self, "public rows", np.bincount(kinds, minlength=size))
 
-    def public(self, what: str, cost: Budget | None = None) -> None:
-        """Record that a public table is used; if it was made from the private rows, charge what it cost (a Gaussian ρ)."""
-        if cost is not None:
-            self._purse.take(cost)
-        self._journal.record(Supplied(block=self.block, what=what, budget=cost))
-
     # --- paid answers -----------------------------------------------------------------------------
-
     def measure(
         self, cells: Sequence[Cells], budgets: Sequence[Budget], *, keep_above: int | None = None
     ) -> list[Measurement]:
@@ -177,9 +181,9 @@ class Curator:
         groups = [public_groups(c, self.relation) for c in cells]
         laws = self._charge(cells, budgets, [is_single(c, g) for c, g in zip(cells, groups, strict=True)])
         with self._witness.answering(self, "measure"):
-            counts = self._passes.count(cells)
+            counts = self._exact.count(cells)
             asked = zip(cells, counts, group_sizes(groups, counts, self._rows), laws, budgets, strict=True)
-            return [self._remember(noisy_table(*one, self._stream), one[1]) for one in asked]
+            return [self._remember(noisy_table(*one, self._stream), n) for one, n in zip(asked, counts, strict=True)]
 
     def add_up(self, sums: Sequence[WeightedSums], budgets: Sequence[Budget]) -> list[Measurement]:
         """Add up public weights by public group and private label, in one pass, with exact noise on every sum.
@@ -193,10 +197,10 @@ class Curator:
         require_public(self.schema, self.relation, [name for one in sums for name in one.public.attributes], "add_up")
         laws = self._charge(sums, budgets, [one.shape[1] == 2 for one in sums])
         with self._witness.answering(self, "measure"):
-            counts = self._passes.count([one.table for one in sums])
+            counts = self._exact.count([one.table for one in sums])
             exact = [one.fold(n, one.shape[1]) for one, n in zip(sums, counts, strict=True)]
             asked = zip(sums, exact, public_weights(sums, counts, self._rows), laws, budgets, strict=True)
-            return [self._remember(noisy_sums(*one, self._stream), one[1]) for one in asked]
+            return [self._remember(noisy_sums(*one, self._stream), n) for one, n in zip(asked, exact, strict=True)]
 
     def total(self, budget: Budget) -> Measurement:
         """The noisy number of rows (add-remove, or units with several rows)."""
@@ -216,10 +220,9 @@ class Curator:
         charged = budget.split(2)[0] if self.moving and not self.pure else budget
         sensitivity = score.sensitivity(self.relation, self.max_rows)
         law: Law = "permute-and-flip" if self.pure else "exponential"
-        self._purse.take(budget)
-        self._journal.record(price_choice(len(candidates), score.name, law, sensitivity, charged, self.block))
+        self._pay([budget], price_choice(len(candidates), score.name, law, sensitivity, charged, self.block))
         with self._witness.answering(self, "choose", candidates, score, budget):
-            scores, monotone = self._passes.scores(candidates, score), score.monotone(self.relation)
+            scores, monotone = self._exact.scores(candidates, score), score.monotone(self.relation)
             winner = select(self._stream, scores, sensitivity, choice_epsilon(charged), monotone=monotone, law=law)
         return candidates[winner]
 
@@ -231,8 +234,7 @@ class Curator:
         The question states how far one unit moves its counts under the relation, and proves it (``docs/proofs/confirm.md``).
         """
         law, event = question.price(self.relation, self.max_rows, budget, self.block)
-        self._purse.take(budget)
-        self._journal.record(event)
+        self._pay([budget], event)
         with self._witness.answering(self, "measure"):
             counts = question.count(self._rows, self._stream)
             noisy = counts + law.sample(self._stream, len(counts))
@@ -246,14 +248,9 @@ class Curator:
         The budget holds except with probability δ, which sets the question's threshold (``docs/proofs/learn.md``).
         """
         law, event = question.price(self.relation, self.max_rows, budget, self.block)
-        self._purse.take(budget)
-        self._journal.record(event)
+        self._pay([budget], event)
         with self._witness.answering(self, "discover"):
             return self._witness.on_values(question.find(self._rows, law, event.threshold, self._stream))
-
-    def prefetch(self, tables: Iterable[Marginal]) -> None:
-        """Count these in the next pass, so that later choices need none; reads, answers and charges nothing."""
-        self._passes.prefetch(tables)
 
     def best_of(
         self,
@@ -277,15 +274,13 @@ class Curator:
         number of runs: it waits until the share `conceal` of all possible numbers of runs would have ended.
         """
         each = law.each(budget if self.pure else self.budget)
-        self._purse.take(budget)
-        self._journal.record(
-            Repeated(block=self.block, candidates=candidates, score=score, eta=law.eta, gamma=law.gamma, budget=budget)
-        )
+        shape = {"eta": law.eta, "gamma": law.gamma}
+        self._pay([budget], Repeated(block=self.block, candidates=candidates, score=score, **shape, budget=budget))
         self.report("selecting", 0.0)
 
         def trial() -> tuple[tuple[O, list[NoisyAnswer]], float]:
-            # An accountant of its own, fresh coins, no progress.
-            self._stream.observed("run", None)
+            # A run has its own accountant and coins, and reports no progress.
+            self._stream.show_observer("run", None)
             own = Accountant(each, self.relation)
             curator = self._child(self._rows, each, self.relation, self.block, self.moving, own)
             outcome, score = run(curator)
@@ -297,6 +292,35 @@ class Curator:
         self.report("selecting", 1.0)
         return best
 
+    def _measure_large(self, cells: Cells, budget: Budget, keep_above: int) -> Measurement:
+        """Measure a table of which only large counts are kept: noise on empty cells is drawn by how many exceed it."""
+        (noise,) = self._charge([cells], [budget], [False])
+        with self._witness.answering(self, "measure"):
+            occupied, counts = self._rows.count_sparse(cells)
+            kept, values = noisy_blocks(noise, self._stream, occupied, counts, cells.size, keep_above)
+            answer = Measurement(cells, values, noise.variance, budget, noise.name, kept=kept, threshold=keep_above)
+            return self._remember(answer, counts, occupied)
+
+    def _charge(self, cells: Sequence[Cells], budgets: Sequence[Budget], singles: Sequence[bool]) -> list[NoiseLaw]:
+        """Pay for tables before anything is counted, and return their noise; a `single` one draws one of two labels."""
+        asked = zip(cells, budgets, singles, strict=True)
+        priced = [price_table(self.relation, self.max_rows, *one, self.block) for one in asked]
+        self._pay(budgets, *(event for _, event in priced))
+        return [law for law, _ in priced]
+
+    def _pay(self, budgets: Sequence[Budget], *events: Event) -> None:
+        """Take budgets from the purse, then record durably what for: before any answer."""
+        for budget in budgets:
+            self._purse.take(budget)
+        self._journal.record(*events)
+
+    def _remember(self, answer: Measurement, true: Ints, occupied: Ints | None = None) -> Measurement:
+        """Remember an answer, as the observer returns it."""
+        answer = self._witness.on_table(self, answer, true, occupied)
+        self.answers.append(NoisyAnswer(answer, self.block))
+        return answer
+
+    # --- children: the same rows in part, or seen otherwise, within a part of the budget ----------------
     def nested(self, budget: Budget, name: str = "") -> Curator:
         """A child that holds part of this curator's budget."""
         return self._paid_child(self._rows, budget, path_inside(self.block, name))
@@ -341,16 +365,12 @@ class Curator:
         recurs = neighbours.unit_recurs(self.max_rows, self.schema.unit.per, attribute)
         rule = neighbours.blocks_rule(self.relation, public, recurs)
         shares = block_shares(rule, budget, column.size)
-        self._purse.take(budget)
-        self._journal.record(Partitioned(block=self.block, attribute=attribute, rule=rule, budget=budget))
+        self._pay([budget], Partitioned(block=self.block, attribute=attribute, rule=rule, budget=budget))
+        blocks = [block_of(self.block, attribute, label) for label in column.labels]
+        relation = neighbours.blocks_relation(self.relation, public, recurs)
+        moving = self.moving or rule == "two-dearest"
         return [
-            self._child(
-                self._rows.within(attribute, code),
-                share,
-                neighbours.blocks_relation(self.relation, public, recurs),
-                block_of(self.block, attribute, column.labels[code]),
-                self.moving or rule == "two-dearest",
-            )
+            self._child(self._rows.within(attribute, code), share, relation, blocks[code], moving)
             for code, share in enumerate(shares)
         ]
 
@@ -375,26 +395,3 @@ class Curator:
         )
         child.answers = self.answers if own is None else []
         return child
-
-    def _charge(self, cells: Sequence[Cells], budgets: Sequence[Budget], singles: Sequence[bool]) -> list[NoiseLaw]:
-        """Take what tables cost from the purse and record it durably, before anything is counted; return their noise."""
-        asked = zip(cells, budgets, singles, strict=True)
-        priced = [price_table(self.relation, self.max_rows, *one, self.block) for one in asked]
-        for budget in budgets:
-            self._purse.take(budget)
-        self._journal.record(*(event for _, event in priced))
-        return [law for law, _ in priced]
-
-    def _remember(self, answer: Measurement, true: Ints, occupied: Ints | None = None) -> Measurement:
-        """Remember an answer, as the observer returns it."""
-        answer = self._witness.on_table(self, answer, true, occupied)
-        self.answers.append(NoisyAnswer(answer, self.block))
-        return answer
-
-    def _measure_large(self, cells: Cells, budget: Budget, keep_above: int) -> Measurement:
-        (noise,) = self._charge([cells], [budget], [False])
-        with self._witness.answering(self, "measure"):
-            occupied, counts = self._rows.count_sparse(cells)
-            kept, values = noisy_blocks(noise, self._stream, occupied, counts, cells.size, keep_above)
-            answer = Measurement(cells, values, noise.variance, budget, noise.name, kept=kept, threshold=keep_above)
-            return self._remember(answer, counts, occupied)

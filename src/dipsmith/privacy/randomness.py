@@ -177,7 +177,7 @@ class Stream:
         """The time during which a question is answered, for an observer."""
         return nullcontext() if self.observer is None else self.observer.answering(question)
 
-    def observed(self, what: str, drawn: T) -> T:
+    def show_observer(self, what: str, drawn: T) -> T:
         """Let an observer see, and replace, randomness that reads no rows."""
         return drawn if self.observer is None else cast("T", self.observer.on_randomness(what, drawn))
 
@@ -250,12 +250,12 @@ class Stream:
                 order = np.argsort(words)
                 ranked = words[order]
                 if n < 2 or bool(np.all(ranked[1:] != ranked[:-1])):
-                    return self.observed("order", order.astype(np.int64, copy=False))
+                    return self.show_observer("order", order.astype(np.int64, copy=False))
 
     def new_seed(self, what: str) -> bytes:
         """Draw 32 bytes for a named purpose: a seed, or a key."""
         with self.answering(Question(what)):
-            return self.observed(what, self.words8(32).tobytes())
+            return self.show_observer(what, self.words8(32).tobytes())
 
     def __repr__(self) -> str:
         return "Stream(testing=True, NOT PRIVATE)" if self.testing else "Stream()"

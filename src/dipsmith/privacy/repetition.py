@@ -147,7 +147,7 @@ class Repetitions:
         number which so many do not exceed would have taken, as when it ends is seen, and written in ledgers. Not under
         testing.
         """
-        padded, runs = self.quantile(conceal), stream.observed("runs", self.sample(stream))
+        padded, runs = self.quantile(conceal), stream.show_observer("runs", self.sample(stream))
         start = monotonic()
         kept, highest = run()
         highest = -inf if isnan(highest) else highest

@@ -41,8 +41,8 @@ class Score(Protocol[C_contra]):
         return False
 
 
-class Passes:
-    """Exact counts for a curator; the rows remember them, so that nothing is counted twice.
+class ExactCounts:
+    """Exact counts for a curator, in few passes; the rows remember them, so that nothing is counted twice.
 
     Privacy
     -------

@@ -211,8 +211,8 @@ MUTANTS = (
     one(
         "charge after release",
         "privacy/curator.py",
-        "        self._journal.record(*(event for _, event in priced))\n",
-        "        import atexit\n\n        atexit.register(self._journal.record, *(event for _, event in priced))\n",
+        "        self._journal.record(*events)\n",
+        "        import atexit\n\n        atexit.register(self._journal.record, *events)\n",
         f"{CURATOR}::test_events_are_recorded_before_an_answer_is_given",
     ),
     one(
