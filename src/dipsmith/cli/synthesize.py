@@ -73,7 +73,7 @@ def synthesize(
     from dipsmith.synthesis.synthesize import synthesize as run
     from dipsmith.synthesis.writing import require_absent
 
-    # Everything that can be refused without reading a row is refused first: after that the charge stays.
+    # 1. Everything that can be refused without reading a row is refused first: after that the charge stays.
     require_format(format)
     budget = options.budget_of(epsilon, rho, delta)
     declared = Schema.read(schema)
@@ -81,17 +81,19 @@ def synthesize(
     if (onto_map and onto is None) or (factors and not (onto_map or public_map)):
         raise UsageError("--onto-map goes with --onto, and --factors with a map that uses its columns")
     require_absent(out)
+    # 2. The files: the confidential ones, and public ones that go with the method or are to be labelled.
     confidential = source(data, table=table, encoding=encoding, delimiter=delimiter)
-    people = None if members is None else source(members, table=members_table, encoding=encoding, delimiter=delimiter)
+    persons = None if members is None else source(members, table=members_table, encoding=encoding, delimiter=delimiter)
     # Checked before any of their rows is read: a message about a public file may quote it.
-    beside = [PublicInput(f, fingerprints(source(f)), public_epsilon is not None) for f in (public, factors) if f]
-    require_public(beside, [confidential, people], Ledger(ledger))
+    public_files = [PublicInput(f, fingerprints(source(f)), public_epsilon is not None) for f in (public, factors) if f]
+    require_public(public_files, [confidential, persons], Ledger(ledger))
     with warnings_as_notes(UnlistedValues):
         chosen = public_of(chosen, declared, budget, public, public_map, public_epsilon, factors)
     target = None
     if onto is not None:
         columns = read_map(onto_map or (), "--onto-map", declared)
         target = map_columns(onto, columns, factors if columns else None)
+    # 3. What the steward should know before the charge.
     for column, label in declared.formula_like()[:3]:
         warn(
             f"column '{column}' has the label {label!r}, which a spreadsheet reads as a formula; see --escape-formulas"
@@ -99,10 +101,11 @@ def synthesize(
     if not is_checked(confidential, declared, Ledger(ledger)):
         warn(
             "nobody has counted the cells of this file that the schema does not hold; they count silently as missing or at a "
-            f"bound. First: {check_command(schema, data, table, members=people is not None, ledger=ledger)}"
+            f"bound. First: {check_command(schema, data, table, members=persons is not None, ledger=ledger)}"
         )
     if onto is None:
         place_of(confidential).require_output(out, format)
+    # 4. The run, which charges the ledger.
     with progress(json) as show, warnings_as_notes(HopelessNoise, ContradictedRows, UnlistedValues, LostKey):
         release = run(
             confidential,
@@ -115,25 +118,25 @@ def synthesize(
             rows=rows,
             known_rows=known_rows,
             onto=target,
-            members=people,
+            members=persons,
             analyses=analysis or (),
             request=request,
             another_grant=another_grant,
             progress=show,
         )
-    # A request that was answered before has its release in a folder already: nothing is drawn again.
-    where, verb = release.folder, "Released before, nothing was drawn or charged: it is in"
+    # 5. The folder. A request that was answered before has one already: nothing is drawn again.
+    where, message = release.folder, "Released before, nothing was drawn or charged: it is in"
     if where is None:
-        where, verb = release.save(out, format=format, escape=escape), "Written to"  # type: ignore[arg-type]
-    for planned in release.results:
-        if planned.refusal is not None:
-            warn(f"planned '{planned.formula}' has no estimate: {planned.refusal.reason}")
+        where, message = release.save(out, format=format, escape=escape), "Written to"  # type: ignore[arg-type]
+    for result in release.results:
+        if result.refusal is not None:
+            warn(f"planned '{result.formula}' has no estimate: {result.refusal.reason}")
     card, anchor = release.card, Ledger(ledger).anchor
     facts = {name: getattr(card, name) for name in ("rows", "sets", "guarantee", "request")}
     answer(
         json,
         {"head": anchor.head, "out": str(where), **facts},
         str(card),
-        f"{verb} {where}/ — read card.html first; check it with: {command('verify', where)}",
+        f"{message} {where}/ — read card.html first; check it with: {command('verify', where)}",
         f"ledger head: {anchor}",
     )

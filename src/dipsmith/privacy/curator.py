@@ -274,8 +274,10 @@ class Curator:
         number of runs: it waits until the share `conceal` of all possible numbers of runs would have ended.
         """
         each = law.each(budget if self.pure else self.budget)
-        shape = {"eta": law.eta, "gamma": law.gamma}
-        self._pay([budget], Repeated(block=self.block, candidates=candidates, score=score, **shape, budget=budget))
+        event = Repeated(
+            block=self.block, candidates=candidates, score=score, eta=law.eta, gamma=law.gamma, budget=budget
+        )
+        self._pay([budget], event)
         self.report("selecting", 0.0)
 
         def trial() -> tuple[tuple[O, list[NoisyAnswer]], float]:

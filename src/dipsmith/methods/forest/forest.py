@@ -44,7 +44,7 @@ from dipsmith.schema import Codes, Schema
 Growth = Literal["public-predictors", "public-data", "synthetic", "noisy"]
 
 JOINT_LABELS: Final = 50
-"""Up to so many joint labels several targets share a leaf."""
+"""The most joint labels with which several targets share a leaf."""
 GROWTH_ROWS: Final = 200_000
 """The most rows that are synthesised for trees to grow on."""
 
@@ -158,7 +158,7 @@ class Forest:
         sequentially within the curator's budget; strata are disjoint blocks (`Curator.partition`).
         """
         require_relation(self, curator.relation)
-        schema, growth = curator.schema, self._growth(curator.relation)
+        schema, growth = curator.schema, self._growth_under(curator.relation)
         specs = self._specs(schema, curator.relation)
         if self.public is not None:
             curator.public(self.public.what, self.public.cost)
@@ -186,38 +186,47 @@ class Forest:
         growth: Growth,
         public: PublicTable | None,
     ) -> StratumForest:
-        """One stratum; `rows` is the public number of rows by which the budget is divided, `public` the table to grow on."""
+        """Train the ensembles on one stratum, whose rows `curator` sees.
+
+        `rows` is the public number of rows by which the budget is divided, `public` the table to grow on.
+        """
         ensembles, totals = list[Ensemble](), list[tuple[float, float]]()
-        drawn: Codes | None = None
+        synthetic: Codes | None = None  # the columns of the ensembles so far, for the trees of the next to grow on
         for spec, share in zip(specs, split_among(budget, specs), strict=True):
-            asked = curator if len(specs) == 1 else curator.nested(share, str(spec))
             costs = self._settings.costs(
                 curator.schema, spec, share, relation=curator.relation, rows=rows, noisy=growth == "noisy"
             )
             growth_rows = None
-            if drawn is not None:
-                growth_rows = GrowthRows.scaled(drawn, pool_estimates(totals)[0])
+            if synthetic is not None:
+                growth_rows = GrowthRows.standing_for(synthetic, pool_estimates(totals)[0])
             elif growth in ("public-predictors", "public-data") and spec.predictors:
                 growth_rows = GrowthRows.public(curator, spec, public)
-            exact = growth == "public-predictors" and spec.all_public(curator.schema)
-            training = EnsembleTraining(asked, self._settings, spec, costs, growth_rows, exact)
+            training = EnsembleTraining(
+                curator if len(specs) == 1 else curator.nested(share, str(spec)),
+                self._settings,
+                spec,
+                costs,
+                growth_rows,
+                exact=growth == "public-predictors" and spec.all_public(curator.schema),
+            )
             ensemble, total = training.train()
             ensembles.append(ensemble)
             totals.append(total)
-            # The trees of later ensembles grow on rows that the ones before synthesise.
             if growth == "synthetic" and spec is not specs[-1]:
-                if drawn is None:
-                    drawn = Codes(curator.schema, {}, int(min(pool_estimates(totals)[0], GROWTH_ROWS)))
-                drawn = ensemble.draw(drawn, curator.coins(f"rows to grow on: {spec}"))
+                if synthetic is None:
+                    synthetic = Codes(curator.schema, {}, int(min(pool_estimates(totals)[0], GROWTH_ROWS)))
+                synthetic = ensemble.draw(synthetic, curator.coins(f"rows to grow on: {spec}"))
         return StratumForest(tuple(ensembles), pool_estimates(totals)[0])
 
-    # --- what is asked ----------------------------------------------------------------------------
+    # --- which ensembles there are, and what they grow on -----------------------------------------
 
     @property
     def _settings(self) -> TreeSettings:
+        """The parameters that every tree follows."""
         return TreeSettings(**{f.name: getattr(self, f.name) for f in fields(TreeSettings)})
 
-    def _growth(self, relation: str) -> Growth:
+    def _growth_under(self, relation: str) -> Growth:
+        """What decides where branches end: as set, or the relation's usual one."""
         if self.growth is None:
             usual: Growth = "public-predictors" if relation == "label" else "synthetic"
             return usual if self.public is None else "public-data"
@@ -240,29 +249,19 @@ class Forest:
         return tuple(name for name in schema.names if name in wanted)
 
     def _specs(self, schema: Schema, relation: str) -> list[EnsembleSpec]:
-        """The ensembles, in order: every other attribute given those before it, then the targets."""
+        """The ensembles, in order: every other attribute given those before it, then the targets.
+
+        Refuses names that do not fit the schema, and a public table to grow on that lacks a column.
+        """
         require_possible(schema)
         targets = self._targets(schema, relation)
         self._check_names(schema, relation, targets)
         others = [] if relation == "label" else [n for n in schema.names if n not in (*targets, self.strata)]
         specs = [self._spec((name,), others[:i]) for i, name in enumerate(others)]
-        if not targets:
-            return self._require_growth_columns(specs, schema, relation)
-        usual = [n for n in schema.public if n != self.strata] if relation == "label" else others
-        given = usual if self.predictors is None else self.predictors
-        if self.leaves == "joint" or (self.leaves is None and schema.size(targets) <= JOINT_LABELS):
-            return self._require_growth_columns([*specs, self._spec(targets, given)], schema, relation)
-        order = targets if self.targets is None else tuple(self.targets)
-        for i, name in enumerate(order):
-            before: list[str] = []
-            for earlier in reversed(order[:i]):
-                if prod(schema[n].size for n in (*before, earlier)) <= JOINT_LABELS:
-                    before.insert(0, earlier)
-            specs.append(self._spec((name,), given, tuple(before)))
-        return self._require_growth_columns(specs, schema, relation)
-
-    def _require_growth_columns(self, specs: list[EnsembleSpec], schema: Schema, relation: str) -> list[EnsembleSpec]:
-        """The ensembles; refuses a public table to grow on that lacks a column which they may ask."""
+        if targets:
+            usual = [n for n in schema.public if n != self.strata] if relation == "label" else others
+            predictors = usual if self.predictors is None else self.predictors
+            specs += self._target_specs(schema, targets, predictors)
         if self.public is not None:
             asked = {n for spec in specs for n in spec.growth_columns(schema, relation)}
             for name in [n for n in schema.names if n in asked]:
@@ -270,13 +269,28 @@ class Forest:
                 _require(there, f"the public table has no column '{name}', which trees may ask")
         return specs
 
-    def _spec(self, targets: tuple[str, ...], given: Sequence[str], before: tuple[str, ...] = ()) -> EnsembleSpec:
-        """An ensemble whose trees may ask the attributes `given`, and must ask the targets `before` it."""
-        asked = tuple(n for n in given if self._settings.weight(n) > 0)
+    def _target_specs(self, schema: Schema, targets: tuple[str, ...], predictors: Sequence[str]) -> list[EnsembleSpec]:
+        """One ensemble for all targets, or one for each that also asks those before it, as many as share a leaf."""
+        if self.leaves == "joint" or (self.leaves is None and schema.size(targets) <= JOINT_LABELS):
+            return [self._spec(targets, predictors)]
+        specs = []
+        order = targets if self.targets is None else tuple(self.targets)
+        for i, name in enumerate(order):
+            before: list[str] = []
+            for earlier in reversed(order[:i]):
+                if prod(schema[n].size for n in (*before, earlier)) <= JOINT_LABELS:
+                    before.insert(0, earlier)
+            specs.append(self._spec((name,), predictors, tuple(before)))
+        return specs
+
+    def _spec(self, targets: tuple[str, ...], predictors: Sequence[str], before: tuple[str, ...] = ()) -> EnsembleSpec:
+        """An ensemble whose trees may ask the predictors, and must ask the targets `before` it."""
+        asked = tuple(n for n in predictors if self._settings.weight(n) > 0)
         forced = tuple(n for n in self.must_include if n in asked)
         return EnsembleSpec(targets, (*asked, *before), (*before, *forced))
 
     def _check_names(self, schema: Schema, relation: str, targets: tuple[str, ...]) -> None:
+        """Refuse attributes whose role in the schema, or in another parameter, is another one."""
         label = relation == "label"
         _require(bool(targets) or not label, "the schema has no private column to label; mark one, or name targets")
         named = [*(self.predictors or ()), *self.must_include, *([self.strata] if self.strata else [])]
@@ -308,9 +322,10 @@ class Forest:
         return self._plan(schema, budget, public).outlook(steps)
 
     def _plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> ForestPlan:
+        """The ensembles and what each may cost, after the public table was paid for."""
         relation = schema.neighbours
         require_relation(self, relation)
-        specs, growth = self._specs(schema, relation), self._growth(relation)
+        specs, growth = self._specs(schema, relation), self._growth_under(relation)
         cost = None if self.public is None else self.public.cost
         if cost is not None:
             covered = type(budget) is type(cost) and cost.units < budget.units

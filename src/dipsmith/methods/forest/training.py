@@ -51,7 +51,7 @@ class GrowthRows:
     weights: Floats
 
     @classmethod
-    def scaled(cls, rows: Codes, total: float) -> GrowthRows:
+    def standing_for(cls, rows: Codes, total: float) -> GrowthRows:
         """Rows that stand for `total` rows together."""
         return cls(rows, np.full(len(rows), total / max(len(rows), 1)))
 
@@ -61,7 +61,7 @@ class GrowthRows:
         names = spec.growth_columns(curator.schema, curator.relation)
         if table is not None:
             codes = table.codes.project(names)
-            found = cls.scaled(codes, len(codes) if curator.rows is None else curator.rows)
+            found = cls.standing_for(codes, len(codes) if curator.rows is None else curator.rows)
         elif names:
             rows, often = curator.public_rows(names)
             found = cls(rows, often.astype(np.float64))
@@ -69,10 +69,10 @@ class GrowthRows:
             # A sequence of targets without public columns: to the public, all rows are alike.
             (often,) = curator.public_counts([Marginal(curator.schema, ())])
             found = cls(Codes(curator.schema, {}, len(often)), often.astype(np.float64))
-        return found.crossed([n for n in spec.predictors if n not in names])
+        return found.cross_with([n for n in spec.predictors if n not in names])
 
-    def crossed(self, names: Sequence[str]) -> GrowthRows:
-        """Every row once for each combination of private attributes, which say nothing about growth."""
+    def cross_with(self, names: Sequence[str]) -> GrowthRows:
+        """Repeat every row once for each combination of private attributes, which say nothing about growth."""
         if not names:
             return self
         schema, size = self.rows.schema, self.rows.schema.size(names)

@@ -64,7 +64,7 @@ from dipsmith.schema.analysis import PlannedAnalysis
 
 Pair = tuple[str, ...]
 
-CLOSEST, ROUGHEST = 1e-5, 3e-5
+FINEST_FIT, ROUGHEST_FIT = 1e-5, 3e-5
 """Bounds on the tolerance of the fit, in nats per row; between them it is a quarter of what the noise amounts to."""
 
 RICHNESS = 0.045
@@ -113,30 +113,36 @@ class MST:
         """Measure columns, choose a tree, measure its pairs, fit."""
         require_relation(self, curator.relation)
         schema, answered_before = curator.schema, len(curator.answers)
+        candidates = self.candidates(schema)
         shares = split_prior(self.name, self.prior, schema, curator.budget)
         if self.prior is not None:
             curator.public(self.prior.what, shares.table)
         for_columns, for_planned, for_tree = self._budgets(schema, shares.rest)
         if for_tree is not None:
             # One pass over the rows then counts everything that the choices will look at.
-            curator.prefetch(Marginal.of(schema, pair) for pair in self.candidates(schema))
+            curator.prefetch(Marginal.of(schema, pair) for pair in candidates)
+        # Stage 1: columns; then how far the public table is to be trusted, and what is planned.
         columns = measure_columns(curator, for_columns)
-        tables = [*((n,) for n in schema.names), *self.candidates(schema)]
-        start = start_from(curator, self.prior, columns.evidence, columns.total, tables, shares.choice, self.max_cells)
-        evidence, expected = start.evidence, _expected(schema, columns, start, self.candidates(schema))
+        compared = [*((n,) for n in schema.names), *candidates]
+        start = start_from(
+            curator, self.prior, columns.evidence, columns.total, compared, shares.choice, self.max_cells
+        )
+        evidence, expected = start.evidence, _expected_counts(schema, columns, start, candidates)
         if for_planned is not None:
             evidence += measure_planned(curator, self.planned, for_planned, self.max_cells)
         if for_tree is not None:
+            # Stages 2 and 3: the tree and its pairs.
             curator.report("choosing pairs", 0.2)
             tree = self._choose_tree(curator, columns, expected, start.links, *for_tree)
             curator.report("measuring pairs", 0.5)
             # Where no pair has room beside the planned tables, the columns themselves are measured again.
             chosen = tree or [(name,) for name in schema.names]
             noisy = measure_tables(curator, [Marginal.of(schema, names) for names in chosen])
-            known = expected if start.factors else {}
-            evidence += [join_expected(e, known[e.attributes]) if e.attributes in known else e for e in noisy]
+            public = expected if start.factors else {}
+            evidence += [join_expected(e, public[e.attributes]) if e.attributes in public else e for e in noisy]
+        # Stage 4: the model.
         curator.report("fitting", 0.7)
-        tolerance = min(ROUGHEST, max(CLOSEST, sum(e.noise_per_row(columns.total) for e in evidence) / 4))
+        tolerance = min(ROUGHEST_FIT, max(FINEST_FIT, sum(e.noise_per_row(columns.total) for e in evidence) / 4))
         measured = measured_tables(curator, answered_before, columns)
         return fit_model(schema, columns, evidence, self.max_cells, tolerance, measured, start.factors)
 
@@ -152,15 +158,15 @@ class MST:
 
     def _count_joins(self, schema: Schema) -> int:
         """The most pairs that the tree can have: each joins two of the parts that planned tables leave."""
-        parts, joins = self._linked(schema), 0
+        parts, joins = self._parts(schema), 0
         for pair in self.candidates(schema):
-            if parts.apart(pair):
+            if parts.separate(pair):
                 parts.join(pair)
                 joins += 1
         return joins
 
-    def _linked(self, schema: Schema) -> _Parts:
-        """The parts into which planned tables join the columns."""
+    def _parts(self, schema: Schema) -> _Parts:
+        """The columns, each a part of its own but for those that planned tables join."""
         parts = _Parts(schema.names)
         for names in carried_sets(schema, self.planned, self.max_cells):
             for other in names[1:]:
@@ -178,27 +184,27 @@ class MST:
     ) -> list[Pair]:
         """Kruskal's algorithm with private choices: the best pair that joins two parts, until one part is left.
 
-        `expected` has the counts that are expected before any pair is known, `links` what a public table ties together.
+        `expected` are the counts of each pair before any is measured; `links` the pairs that the public model ties.
         """
         schema, candidates = curator.schema, self.candidates(curator.schema)
-        parts, joins = self._linked(schema), self._count_joins(schema)
+        parts, joins = self._parts(schema), self._count_joins(schema)
         sd = count_noise(curator.relation, curator.max_rows, for_pairs.split(joins)[0]).sd
-        score = _score(schema, columns, expected, sd)
+        score = _misfit_score(schema, columns, expected, sd)
         tree: list[Pair] = []
-        carried = [*carried_sets(schema, self.planned, self.max_cells), *links]
+        before = [*carried_sets(schema, self.planned, self.max_cells), *links]  # in the model without any choice
         sizes = {a.name: a.size for a in schema.attributes}
-        cells = cells_needed(sizes, carried) if carried else schema.size(())
+        cells = cells_needed(sizes, before) if before else schema.size(())
         for share in for_choice.split(joins):
             room = self.max_cells - cells
-            joining = [p for p in candidates if parts.apart(p) and schema.size(p) <= room]
+            joining = [p for p in candidates if parts.separate(p) and schema.size(p) <= room]
             if links:  # with these the pairs form no tree, and the model may grow by more than the pair's cells
-                needed = cell_counter(sizes, [*carried, *tree])
+                needed = cell_counter(sizes, [*before, *tree])
                 joining = [p for p in joining if needed(p) <= self.max_cells]
             if not joining:
                 break
             chosen = curator.choose(joining, score, share)
             tree.append(chosen)
-            cells = cells_needed(sizes, [*carried, *tree]) if links else cells + schema.size(chosen)
+            cells = cells_needed(sizes, [*before, *tree]) if links else cells + schema.size(chosen)
             parts.join(chosen)
         return tree
 
@@ -257,21 +263,23 @@ class MST:
 
 
 class _Parts:
-    """The parts that a growing forest of pairs has made of the columns."""
+    """Sets of columns that are joined by pairs so far: the connected components of Kruskal's algorithm."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.part = {name: frozenset((name,)) for name in names}
 
-    def apart(self, pair: Pair) -> bool:
+    def separate(self, pair: Pair) -> bool:
+        """Whether the two columns lie in different parts."""
         return pair[1] not in self.part[pair[0]]
 
     def join(self, pair: Pair) -> None:
+        """Make one part of the two in which they lie."""
         joined = self.part[pair[0]] | self.part[pair[1]]
         self.part.update(dict.fromkeys(joined, joined))
 
 
-def _expected(schema: Schema, columns: Columns, start: Start, candidates: Sequence[Pair]) -> dict[Pair, Array]:
-    """The counts expected of every candidate before any pair is measured: those of independent columns, or of the start."""
+def _expected_counts(schema: Schema, columns: Columns, start: Start, candidates: Sequence[Pair]) -> dict[Pair, Array]:
+    """The counts expected of every pair before any is measured: of independent columns, or by the public table."""
     if not start.factors:
         alone = columns.distributions()
         return {(a, b): columns.total * np.multiply.outer(alone[a], alone[b]) for a, b in candidates}
@@ -288,13 +296,12 @@ def _expected(schema: Schema, columns: Columns, start: Start, candidates: Sequen
     return {(a, b): columns.total * tables[a, b] for a, b in candidates}
 
 
-def _score(schema: Schema, columns: Columns, expected: Mapping[Pair, Array], sd: float) -> Misfit:
+def _misfit_score(schema: Schema, columns: Columns, expected: Mapping[Pair, Array], sd: float) -> Misfit:
     """Misfit of what is expected, less the noise to come, with a preference for rich columns."""
-    # entropy in nats
-    rich = {name: float(-(p * np.log(p)).sum()) for name, p in columns.distributions().items()}
+    entropy = {name: float(-(p * np.log(p)).sum()) for name, p in columns.distributions().items()}
     return Misfit(
         schema,
         expected,
         cost={pair: noise_left(table, sd) for pair, table in expected.items()},
-        bonus={(a, b): RICHNESS * columns.total * (rich[a] + rich[b]) for a, b in expected},
+        bonus={(a, b): RICHNESS * columns.total * (entropy[a] + entropy[b]) for a, b in expected},
     )
