@@ -47,6 +47,7 @@ ADDRESSES: Sequence[tuple[str, str, View]] = (
     ("GET", "/p/{project}/schema.yaml", schema.export),
     ("POST", "/api/p/{project}/schema", schema.save),
     ("POST", "/api/p/{project}/schema/import", schema.read_yaml),
+    ("POST", "/api/p/{project}/schema/bins", schema.cut),
     ("POST", "/api/codes", schema.codes),
     ("POST", "/api/p/{project}/learn/price", learn.price),
     ("POST", "/api/p/{project}/learn", learn.begin),

@@ -140,15 +140,16 @@ def answer(visit: Visit) -> Mapping[str, Any]:
         method, expected, problem = choices.method_for(schema), None, str(error)
     trouble = _trouble(workspace, schema, choices)
     rest = budget if expected is None else expected.rest(budget)
+    asked = () if problem else choices.planned(schema)
     try:
-        planned = make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each)
+        planned = make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each, analyses=asked)
     except DipsmithError as error:
         if not choices.files.grow:
             raise
         trouble, method = str(error), choices.method_for(schema)
-        planned = make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each)
-    if expected is None and not problem and choices.planned(schema):
-        expected = AnalysisPlan.of_tables(choices.planned(schema), schema, planned.steps, facts.rows)
+        planned = make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each, analyses=asked)
+    if expected is None and asked:
+        expected = AnalysisPlan.of_tables(asked, schema, planned.steps, facts.rows)
     # What is refused is no part of the plan that is shown, nor of the command that makes it.
     kept = replace(choices, analyses=() if problem else choices.analyses)
     kept = replace(kept, files=PublicFiles()) if trouble else kept
@@ -264,6 +265,8 @@ def _plan_facts(found: Plan, schema: Schema, seek: str = "", *, all_of_them: boo
             for w in found.widths
             if w.typical is not None and w.labels > 1
         ][:SHOWN],
+        "bins": [b.to_dict() for b in found.bins[:most]],
+        "more_bins": max(0, len(found.bins) - most),
         "level": found.level,
         "p0": found.p0,
         "resources": found.resources.to_dict(),

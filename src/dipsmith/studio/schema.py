@@ -79,6 +79,19 @@ def save(visit: Visit) -> Mapping[str, Any]:
     return {"revision": draft.revision, "report": report(visit.workspace, document)}
 
 
+def cut(visit: Visit) -> Mapping[str, Any]:
+    """Give a column of the draft other bins, such as those that a plan proposes."""
+    column, bins, project = visit.text("column"), visit.body.get("bins"), visit.project
+    fields = [dict(f) for f in _entries(project.document.get("fields"))]
+    if not isinstance(bins, dict) or column not in [f.get("name") for f in fields]:
+        raise UsageError("the draft has no such column; reload the page")
+    for field in fields:
+        if field["name"] == column:
+            field["bins"] = bins
+    visit.workspace.save(project.id, project.revision, {**project.document, "fields": fields})
+    return {"column": column}
+
+
 def read_yaml(visit: Visit) -> Mapping[str, Any]:
     """A schema file's text as a draft."""
     text = visit.body.get("text")

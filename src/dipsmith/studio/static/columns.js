@@ -1,6 +1,6 @@
 // What the noise will do to each column: levels drawn as if all were equally common, which is all that is public, and the
 // noise of each as a whisker. The scale is the column's own share, so that whiskers shrink as the amount grows.
-import { bar, el, node, number, table } from './page.js';
+import { ask, bar, complain, el, node, number, redraw, table } from './page.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
 const BARS = 24, LOW = 20;
@@ -73,4 +73,22 @@ export function pairs(found) {
   if (told.length) parts.push(node('p', { class: 'soft' }, `${told.join('; ')}.`));
   if (!parts.length && !found.errors['1'].worst.length) parts.push(node('p', { class: 'soft' }, found.rows === null ? 'State the number of rows, under “Who is protected”, to see what the noise will do to shares.' : 'Nothing can be foreseen for this method, or nothing is called so.'));
   el('errors').replaceChildren(...parts);
+}
+
+// Bins that would suit the rows and the noise better; a click puts them into the draft and opens the column there.
+export function bins(found, project) {
+  const into = ({ edges, width }) => (edges ? `cut at ${edges.slice(0, 5).join(', ')}, … ${edges.at(-1)}` : `steps of ${width}`);
+  el('bins').hidden = !found.bins.length;
+  const many = found.bins.length + found.more_bins;
+  el('bins-say').textContent = `Other bins would suit ${many === 1 ? found.bins[0].column : `${many} columns`} better`;
+  redraw(el('bin-table'), [found.bins, found.more_bins], () => [table([['column', false], ['bins now', true], ['better', true], ['', false], ['why', false], ['', false]], found.bins.map((b) => {
+    const take = node('button', { type: 'button', class: 'quiet', 'aria-label': `Cut ${b.column} so` }, 'Cut it so');
+    take.addEventListener('click', async () => {
+      try {
+        await ask('POST', `/api/p/${project}/schema/bins`, { column: b.column, bins: b.bins });
+        location.assign(`/p/${project}/schema#${encodeURIComponent(b.column)}`);
+      } catch (error) { complain(error); }
+    });
+    return [b.column, number(b.now), number(b.count), into(b.bins), b.reason, take];
+  }), `A click cuts the column so and opens it on the Schema page, where it can be changed back${found.more_bins ? `; ${found.more_bins} more are not listed` : ''}`)]);
 }

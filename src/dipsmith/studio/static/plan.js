@@ -1,5 +1,5 @@
 import { ask, bar, el, node, number, state, table, time } from './page.js';
-import { columns, pairs } from './columns.js';
+import { bins, columns, pairs } from './columns.js';
 import { show as tradeoff } from './tradeoff.js';
 
 const held = state();
@@ -171,6 +171,7 @@ function tell(found) {
   forecasts(found.analyses);
   el('amount-says').textContent = el('rows-says').textContent = '';
   columns(found, held.names);
+  bins(found, held.project);
   pairs(found);
   const hidden = found.errors['1'].more + found.errors['2'].more;
   el('more').textContent = whole ? 'show fewer' : `show ${hidden} more`;

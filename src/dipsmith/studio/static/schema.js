@@ -387,5 +387,7 @@ const learning = learn(held.project, {
   open: (found, words) => { ({ revision, report } = found); reopen(found); say(words); },
 });
 const ruling = rules(el('rule'), el('rule-list'), (list) => { draft.rules = list; changed(false); });
-show();
+const named = decodeURIComponent(location.hash.slice(1));
+edit(field(named) ? named : null);
+if (current) { drawn.get(current).made.scrollIntoView({ block: 'nearest' }); el('f-cut').autofocus = true; }
 learning.watch();

@@ -34,6 +34,7 @@ async function put(text) {
   document.body.replaceChildren(...page.body.childNodes);
   await Promise.all([...page.head.querySelectorAll('script[src^="/static/"]')].map((script) => import(script.getAttribute('src'))));
   document.body.inert = false;
+  document.querySelector('[autofocus]')?.focus();
 }
 
 async function show() {
