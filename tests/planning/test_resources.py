@@ -3,15 +3,20 @@
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 
 from dipsmith.examples import personnel, voters
+from dipsmith.methods.forest.forest import Forest
+from dipsmith.methods.forest.forest_plan import LEAF_SECONDS
 from dipsmith.methods.hierarchy.flat import Flat
 from dipsmith.methods.hierarchy.steps import Steps
 from dipsmith.methods.loglinear.loglinear import LogLinear
 from dipsmith.methods.method import PublicFacts
 from dipsmith.planning.plan import plan
 from dipsmith.privacy.budget import PureDP
+from dipsmith.schema import Schema
+from dipsmith.synthesis.synthesize import synthesize
 
 RUN = r"""
 import re, sys
@@ -66,6 +71,32 @@ def test_memory_is_foreseen_within_a_factor_of_two(rows, method, schema, facts, 
     )
     measured = int(ran.stdout)
     assert 0.5 < measured / foreseen < 2
+
+
+def test_leaves_of_a_wide_column_are_foreseen():
+    """A column of 20,000 levels that nobody cut: what trees will hold, against those of a run."""
+    wide = Schema.from_dict(
+        {
+            "name": "wide",
+            "unit": "row",
+            "neighbours": "replace",
+            "fields": [
+                {"name": "amount", "type": "integer", "minimum": 0, "maximum": 19_999},
+                {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M"},
+                {"name": "grade", "type": "integer", "minimum": 1, "maximum": 5},
+            ],
+        }
+    )
+    table = pa.table(
+        {"amount": [i * 7 % 20_000 for i in range(4000)], "sex": ["F", "M"] * 2000, "grade": [1, 2, 3, 4] * 1000}
+    )
+    forest = Forest()
+    known, seen = (plan(wide, forest, PureDP(1), public=PublicFacts(rows=n)).resources for n in (None, 4000))
+    foreseen = (seen.parts["fitting"] - known.parts["fitting"]) / LEAF_SECONDS
+    release = synthesize(table, wide, forest, budget=PureDP(1), testing=True, noise_seed=1)
+    held = sum(tree.p.size for block in release.model.inner.blocks for e in block.ensembles for tree in e.trees)
+    assert 20_000 * 5 < held < 10**7
+    assert 2 / 3 < held / foreseen < 1.5
 
 
 def test_parts_add_up_and_grow_with_what_they_depend_on():

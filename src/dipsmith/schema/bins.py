@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil, floor, isfinite
 
@@ -302,6 +303,13 @@ def recipe(bins: Bins) -> Recipe | None:
     >>> recipe(by_edges("integer", [0, 18, 65, 120]))
     {'edges': [0, 18, 65, 120]}
     """
+    found = _find_recipe(bins)
+    return None if found is None else {k: list(v) if isinstance(v, list) else v for k, v in found.items()}
+
+
+@lru_cache(maxsize=64)
+def _find_recipe(bins: Bins) -> Recipe | None:
+    """The recipe, tried once for the same bins: a release writes its schema several times."""
     if bins.law != "uniform":
         return {**(recipe(replace(bins, law="uniform")) or {"width": 1}), "law": bins.law}
     scale, low, high, missing = bins.scale, bins.minimum, bins.maximum, bins.missing

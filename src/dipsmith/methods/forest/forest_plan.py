@@ -20,6 +20,7 @@ from dipsmith.methods.method import Planned, PublicFacts, count_noise
 from dipsmith.methods.model_tree import PathShares
 from dipsmith.methods.outlook import (
     QUANTILES,
+    Effort,
     LabelCells,
     Outlook,
     PlannedTable,
@@ -129,11 +130,28 @@ class ForestPlan:
         return Outlook(
             tables=tuple(tables),
             label_cells=tuple(cells),
-            effort=table_effort(steps),
+            effort=self._effort(steps),
             trees=preview,
             path_shares=self.path_shares(preview.shapes),
             fix_sizes=_options_of_sizes if self.settings.n_b is None else None,
         )
+
+    def _effort(self, steps: Sequence[Planned]) -> Effort:
+        """What it takes; of trees whose leaves are not public, as many as branches of equal sizes would have."""
+        known, cells = table_effort(steps), 0.0
+        for spec, costs in self._ensembles() if self.schema.neighbours != "label" and self.facts.rows else ():
+            if not costs.trees:
+                continue
+            n_b = self.settings.split_from(self.schema, self.strata.relation, spec, costs.trees[0])
+            leaves, branches = 1.0, 1.0
+            # A column with many levels tells little of each, so that it is asked last.
+            for size in sorted(self.schema[n].size for n in spec.predictors)[: self.settings.max_depth]:
+                # Around n_b some branches are large enough to be split, and others are not.
+                often = self.facts.rows / self.strata.size / branches / n_b
+                divided = branches * often**SHARP / (1 + often**SHARP)
+                leaves, branches = leaves + divided * (size - 1), max(divided * size, 1.0)
+            cells += leaves * self.schema.size(spec.targets) * len(costs.trees) * self.strata.size
+        return Effort(known.seconds + LEAF_SECONDS * cells, known.memory + LEAF_BYTES * cells)
 
     def _ensembles(self) -> Iterator[tuple[EnsembleSpec, EnsembleCosts]]:
         """Every ensemble with its costs, in one stratum."""
@@ -240,6 +258,10 @@ class ForestPlan:
         return dict(zip(spec.predictors, often.tolist(), strict=True))
 
 
+SHARP = 6
+"""How sharply the share of branches that are split rises with their rows: by simulated tables of 20,000 rows."""
+LEAF_SECONDS, LEAF_BYTES = 2.6e-6, 65.0
+"""Per noisy number of a leaf: counting, noise, shrinking, its row in the file of measurements."""
 DRAWS = 20_000
 """Paths drawn to find how often each column is asked."""
 

@@ -84,8 +84,8 @@ from dipsmith.schema.steps import entering, entry_schema
 STEPS = 40
 """The most iterations of a fit between rounds."""
 
-COLUMN_SECONDS = 0.07
-"""CPU seconds per column that choosing and fitting take in typical rounds."""
+COLUMN_SECONDS, LEVEL_SECONDS = 0.07, 2.5e-5
+"""CPU seconds per column, and per level of one, that choosing and fitting take in typical rounds."""
 
 PREFETCHED = 1 << 22
 """Up to so many cells in all, candidates are counted together with the columns, in one pass."""
@@ -344,7 +344,8 @@ class AIM:
 
     def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The columns, and every pair as if it were chosen in an average round."""
-        return graph_outlook(schema, steps, seconds=COLUMN_SECONDS * len(schema.names))
+        levels = sum(a.size for a in schema.attributes)
+        return graph_outlook(schema, steps, seconds=COLUMN_SECONDS * len(schema.names) + LEVEL_SECONDS * levels)
 
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
