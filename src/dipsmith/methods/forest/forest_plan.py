@@ -138,8 +138,8 @@ class ForestPlan:
 
     def _effort(self, steps: Sequence[Planned]) -> Effort:
         """What it takes; of trees whose leaves are not public, as many as branches of equal sizes would have."""
-        known, cells = table_effort(steps), 0.0
-        for spec, costs in self._ensembles() if self.schema.neighbours != "label" and self.facts.rows else ():
+        known, cells, rows = table_effort(steps), 0.0, self.facts.rows or 0
+        for spec, costs in self._ensembles() if self.schema.neighbours != "label" and rows else ():
             if not costs.trees:
                 continue
             n_b = self.settings.split_from(self.schema, self.strata.relation, spec, costs.trees[0])
@@ -147,7 +147,7 @@ class ForestPlan:
             # A column with many levels tells little of each, so that it is asked last.
             for size in sorted(self.schema[n].size for n in spec.predictors)[: self.settings.max_depth]:
                 # Around n_b some branches are large enough to be split, and others are not.
-                often = self.facts.rows / self.strata.size / branches / n_b
+                often = rows / self.strata.size / branches / n_b
                 divided = branches * often**SHARP / (1 + often**SHARP)
                 leaves, branches = leaves + divided * (size - 1), max(divided * size, 1.0)
             cells += leaves * self.schema.size(spec.targets) * len(costs.trees) * self.strata.size
