@@ -30,6 +30,7 @@ from dipsmith.studio.schema import schema_of
 from dipsmith.studio.views import Screen, Visit
 from dipsmith.studio.workspace import name_files
 from dipsmith.synthesis.public import require_apart
+from dipsmith.synthesis.settings_in_words import settings_in_words
 from dipsmith.synthesis.writing import require_absent
 
 
@@ -55,7 +56,7 @@ def show(visit: Visit) -> Screen:
         "before": any(j["status"] not in ("cancelled", "failed") for j in seen["jobs"]),
         "going": any(j["status"] in ("waiting", "running", "stopped") for j in seen["jobs"]),
         "method": METHODS[choices.method].summary,
-        "settings": ", ".join(f"{k} = {v}" for k, v in choices.settings.items()) or "as by default",
+        "settings": settings_in_words(choices.settings) or "as by default",
         "members": members_file(workspace, project.document),
         "command": commands(workspace, project, schema, choices)["run"],
         "unchecked": is_unchecked(workspace, project, schema),
