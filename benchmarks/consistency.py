@@ -106,7 +106,7 @@ def by_sparse_lu(tree: Tree, y: NDArray[np.float64], variances: NDArray[np.float
 
 def large_tree() -> bool:
     rng = np.random.default_rng(0)
-    tree = Tree.grown([10, 10, 10, 10, 10, 10, 4])
+    tree = Tree.build([10, 10, 10, 10, 10, 10, 4])
     y, variances = rng.normal(2, 3, tree.size), rng.uniform(1, 2, tree.size)
     seconds, x = best(lambda: gls(tree, y, variances), 5)
     report(f"gls, {tree.size:,} nodes", seconds, f"target: wall < {GLS_SECONDS} s")
@@ -123,7 +123,7 @@ def against_scipy() -> bool:
     favours them; a direct solver for the sparse constrained system is shown beside them, without target.
     """
     rng = np.random.default_rng(1)
-    tree = Tree.grown([10, 10, 10, 10, 9])
+    tree = Tree.build([10, 10, 10, 10, 9])
     y, variances = rng.normal(20, 3, tree.size), rng.uniform(1, 2, tree.size)
     ours, x = best(lambda: gls(tree, y, variances), 9)
     report(f"gls, {tree.size:,} nodes", ours)

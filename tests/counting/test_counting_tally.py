@@ -160,7 +160,7 @@ def test_sparse_tallies_of_two_words(parts: list[list[tuple[int, int]]]) -> None
     for part in parts:
         sparse.add([np.array([pair[i] for pair in part], dtype=np.int64) for i in range(2)])
         sparse._merge()
-    keys, counts = sparse.found()
+    keys, counts = sparse.occupied_cells()
     found = {(int(a), int(b)): int(n) for a, b, n in zip(*keys, counts, strict=True)}
     every = [pair for part in parts for pair in part]
     assert found == {pair: every.count(pair) for pair in every}

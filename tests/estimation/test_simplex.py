@@ -314,7 +314,7 @@ def random_tree(seed: int) -> tuple[Tree, Floats, Floats]:
     for _ in range(3):
         fan = rng.integers(1, 6, size=int(children[-1].sum()))
         children.append(np.where(rng.random(fan.size) < 0.5, fan, 0))
-    tree = Tree.grown(children)
+    tree = Tree.build(children)
     truth = np.zeros(tree.size)
     truth[tree.leaves] = rng.poisson(2, tree.leaves.size)
     for v in range(tree.size - 1, 0, -1):
@@ -362,13 +362,13 @@ def test_projection_down_is_optimal_in_every_family(seed: int) -> None:
 
 
 def test_a_tree_that_is_already_non_negative_is_left_as_it_is() -> None:
-    tree = Tree.grown([3, 2])
+    tree = Tree.build([3, 2])
     x = gls(tree, [60, 20, 20, 20, 9, 11, 10, 10, 12, 8], np.full(10, 2.0))
     np.testing.assert_allclose(project_down(tree, x, np.full(10, 2.0)), x, rtol=0, atol=1e-12)
 
 
 def test_rounding_a_tree_to_a_given_total_and_impossible_leaves() -> None:
-    tree = Tree.grown([2, 2])
+    tree = Tree.build([2, 2])
     possible = np.array([True, True, True, False, False, True, True])
     counts = round_top_down(tree, np.zeros(7), total=5, possible=possible)
     assert counts.tolist() == [5, 0, 5, 0, 0, 3, 2]

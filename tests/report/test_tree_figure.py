@@ -154,7 +154,7 @@ def test_public_counts_are_grey_and_solid_noisy_ones_blue_and_dashed():
 def test_values_of_others_are_text_only():
     tree = ModelTree("t", TreeNode("all rows", 2.0, ("a",), branches=lambda: [TreeNode("<script>", 2.0)]), "rows")
     shown = show_tree(tree, 1)
-    svg = standalone(shown.drawing().titled("<b>", "c").to_svg(), "<i>")
+    svg = standalone(shown.drawing().add_title("<b>", "c").to_svg(), "<i>")
     assert "<script>" not in svg
     assert "<b>" not in svg
     assert "<i>" not in svg
@@ -172,7 +172,7 @@ def test_a_png_holds_the_same_picture(tmp_path):
     pytest.importorskip("matplotlib")
     from PIL import Image
 
-    drawing = show_tree(wide(), 1).drawing().titled("A tree", "n and ε")
+    drawing = show_tree(wide(), 1).drawing().add_title("A tree", "n and ε")
     drawing.to_png(tmp_path / "tree.png")
     with Image.open(tmp_path / "tree.png") as image:
         assert image.size == pytest.approx((2 * drawing.width, 2 * drawing.height), abs=2)

@@ -153,7 +153,7 @@ def test_no_value_of_a_public_column_makes_a_release_fail() -> None:
             continue
         chunks = [batch.column(0) for batch in found.batches(["x"])]
         for attribute in ATTRIBUTES:
-            released = PublicColumn.of(chunks, attribute.type).taken(np.arange(len(column)))
+            released = PublicColumn.of(chunks, attribute.type).take(np.arange(len(column)))
             assert released.type in TYPES, form
             for chunk in chunks:
                 assert as_type(chunk, canonical_type(chunk.type, attribute)).type in TYPES, form

@@ -78,7 +78,7 @@ def test_phantom_categories_inflate_variances(c, b, leaf, exact_leaf, total, exa
 def test_one_attribute_per_layer(levels, b, exact, phantom):
     """Mean squared error of each layer of the released table, n public, unit noise on every node."""
     sizes = np.cumprod(levels)
-    tree = Tree.grown(levels)
+    tree = Tree.build(levels)
     noise, nodes = np.concatenate([[0.0], np.ones(tree.size - 1)]), np.arange(tree.size)
     by_layer = [sum_variance(tree, noise, nodes == first) for first in tree.layers[1:-1]]
     assert by_layer == pytest.approx(exact, abs=0.006)
@@ -96,10 +96,10 @@ def test_the_exact_tree_is_the_package_s():
     upper, leaves = rng.normal(size=3), rng.normal(size=(3, 7))
     node, made = exact_two_levels(upper, leaves, 2.0, 0.5)
     for i in range(3):
-        x = gls(Tree.grown([7]), np.concatenate([[upper[i]], leaves[i]]), [2.0, *[0.5] * 7])
+        x = gls(Tree.build([7]), np.concatenate([[upper[i]], leaves[i]]), [2.0, *[0.5] * 7])
         assert x[0] == pytest.approx(node[i])
         assert x[1:] == pytest.approx(made[i])
-    assert sum_variance(Tree.grown([60]), np.ones(61), [0] + [1] * 60) == pytest.approx(0.984, abs=1e-3)
+    assert sum_variance(Tree.build([60]), np.ones(61), [0] + [1] * 60) == pytest.approx(0.984, abs=1e-3)
 
 
 @pytest.mark.parametrize(("b", "weights"), [(2, 2.0), (14, 1.077)])

@@ -334,7 +334,7 @@ def test_canonical_values_are_the_same_from_every_type_and_order(kind, numbers, 
         ):
             column = PublicColumn.of(arrays, attribute["v"].type)
             found.append((column.values.type, column.values.to_pylist(), sorted(column.ranks.tolist())))
-        released = column.taken(np.arange(len(values)))
+        released = column.take(np.arange(len(values)))
         before, kept = Encoder(attribute).encode(pa.record_batch({"v": values}))
         after, again = Encoder(attribute).encode(pa.table({"v": released}))
         assert before["v"].tolist() == after["v"].tolist(), "what is released is routed like what was read"

@@ -53,7 +53,7 @@ def test_all_tables_tell_the_same_sums(method: ds.Method, most: int | None, monk
     pooled, bought = both_ways(monkeypatch, method, ds.PureDP(20), most)
     for all_tables, own in zip(pooled.known, bought.known, strict=True):
         assert isinstance(all_tables, DeterminedSums)
-        assert len(all_tables.used) > len(own.measured())  # the labeller's own are among them
+        assert len(all_tables.used_tables) > len(own.measured())  # the labeller's own are among them
         clear, known, noise = 0, all_tables.measured(), own.redraw(np.random.default_rng(1), 200)
         for key, values in own.measured().items():
             sd = noise[key].std(axis=0)

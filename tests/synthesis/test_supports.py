@@ -122,7 +122,7 @@ def test_the_standard_error_is_that_of_the_noise():
         ds.Flat().fit(curator)
         (one,) = measured_tables(curator.answers, schema)
         errors.append(one.array.sum(axis=(2, 3)) - truth)
-    told = Holdings.of([one], schema, ROWS).held(("a", "b"))
+    told = Holdings.of([one], schema, ROWS).best_table(("a", "b"))
     assert abs(np.var(errors) / told.standard_error**2 - 1) < 0.27
 
 
@@ -241,9 +241,9 @@ def test_leaves_carry_a_relation_only_where_they_are_large_and_ask_the_column():
 def test_a_leaf_tells_an_effect_by_its_size_and_noise():
     """Half of the rows are in a leaf of 1,000 that asks x: 30² of 30² + 250 + 150 of an effect get through there."""
     leaves = Leaves(np.array([1000.0, 1000.0]), {"x": np.array([True, False]), "s": np.array([True, True])}, 150.0)
-    assert leaves.carried(("x", "s")) == pytest.approx(0.5 * 900 / 1300)
-    assert leaves.carried(("s",)) == pytest.approx(900 / 1300)
-    assert leaves.carried(("z", "s")) == 0.0
+    assert leaves.effect_share(("x", "s")) == pytest.approx(0.5 * 900 / 1300)
+    assert leaves.effect_share(("s",)) == pytest.approx(900 / 1300)
+    assert leaves.effect_share(("z", "s")) == 0.0
 
 
 # --- the whole release -----------------------------------------------------------------------------
@@ -278,11 +278,11 @@ def test_strata_add_up_and_all_must_be_there():
 def test_noise_that_outweighs_the_rows_is_told():
     found = make(ds.Flat(), epsilon=0.001).supports("a", "b")
     assert found.level == "measured"
-    assert found.drowned
+    assert found.noise_dominates
     assert not found.in_rows
     assert "more than an average cell has rows" in found.reason
     table_only = make(ds.Flat(), epsilon=0.03).supports("a", "b")
-    assert not table_only.drowned
+    assert not table_only.noise_dominates
 
 
 def test_a_release_without_measurements_says_so(chain):

@@ -157,7 +157,7 @@ def test_a_comparison_has_a_chapter_and_metrics_of_careers(tmp_path):
 
 
 def test_metrics_of_careers_are_refused_without_a_panel():
-    plain = replace(SCHEMA, unit=ds.Schema.from_dict(SCHEMA.to_dict()).unlinked().unit)
+    plain = replace(SCHEMA, unit=ds.Schema.from_dict(SCHEMA.to_dict()).without_link().unit)
     release = ds.synthesize(people(60), plain, ds.MST(), budget=ds.PureDP(8), testing=True, noise_seed=1)
     both = SideBySide(Codes.of(plain, {}, 0), release, plain)
     with pytest.raises(ds.errors.InputError, match="needs a panel"):

@@ -110,11 +110,11 @@ def test_scales_end_at_a_few_shares():
 
 def test_outlines_of_equal_releases_take_turns():
     """The dashes of four releases on one line: each place belongs to one of them."""
-    from dipsmith.report.histograms import _outline
+    from dipsmith.report.histograms import _outline_style
 
     on = []
     for i in range(4):
-        offset, (dash, gap) = _outline(i, 4)["linestyle"]
+        offset, (dash, gap) = _outline_style(i, 4)["linestyle"]
         on.append((np.arange(64) + offset) % (dash + gap) < dash)
     assert (np.sum(on, axis=0) == 1).all()
 

@@ -193,7 +193,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[Standing], None] | None]:
             nonlocal last
             if standing.done == standing.total or time.monotonic() - last > 20:
                 last = time.monotonic()
-                typer.echo(_standing(standing), err=True)
+                typer.echo(_describe_progress(standing), err=True)
 
         yield line
         return
@@ -202,10 +202,10 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[Standing], None] | None]:
 
     with Progress(BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("starting", total=None)
-        yield lambda now: bars.update(task, total=now.total, completed=now.done, description=_standing(now))
+        yield lambda now: bars.update(task, total=now.total, completed=now.done, description=_describe_progress(now))
 
 
-def _standing(standing: Standing) -> str:
+def _describe_progress(standing: Standing) -> str:
     parts = [f"{standing.done} of {standing.total} runs"]
     if standing.found:
         parts.append(f"{standing.found} from before")

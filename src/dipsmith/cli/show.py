@@ -122,7 +122,7 @@ def _write(shown: ShownTree, release: Release, out: Path) -> None:
     from dipsmith.synthesis.writing import whole_file
 
     figure, ending = shown.figure(release), out.suffix.lower()
-    alone = shown.drawing().titled(figure.title, figure.caption)
+    alone = shown.drawing().add_title(figure.title, figure.caption)
     assert figure.numbers is not None
     if ending == ".png" and not figures.available():
         raise UsageError("a .png needs more libraries (pip install 'dipsmith[analysis]'); .svg and .html need none")

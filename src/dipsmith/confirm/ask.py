@@ -328,7 +328,7 @@ def _slope(release: Release, design: VoteDesign, analysis: Analysis, claim: Tren
     table = release.tables[0]
     wanted = combination_of(claim, design)
     reading = vote_of(claim, design, PARTS).reading
-    place = {level: i for i, level in enumerate(reading.listed(claim.over))}
+    place = {level: i for i, level in enumerate(reading.list_levels(claim.over))}
     found = []
     for text in distinct_values([table], claim.over):
         rows = table.filter(pc.equal(table.column(claim.over).cast("string"), text))
@@ -355,7 +355,7 @@ def _references(release: Release, formula: str, claim: Claim, given: Mapping[str
         if not (is_category(schema, name) or name in parts.factors or name in given):
             continue
         occurring = set(distinct_values(release.tables, name))
-        listed = ValueReading(schema, (), (name,)).listed(name)
+        listed = ValueReading(schema, (), (name,)).list_levels(name)
         levels = [v for v in listed if v in occurring] or list(listed)
         free = [v for v in levels if (name, v) not in named]
         found[name] = given.get(name) or (levels[0] if (name, levels[0]) not in named else (free or levels)[0])

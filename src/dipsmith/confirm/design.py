@@ -69,7 +69,7 @@ class VoteDesign:
         effects = dict.fromkeys(n for effect in formula.fixed for n in effect)
         numbers = tuple(n for n in inside if n not in categories)
         reading = ValueReading(schema, numbers, tuple(dict.fromkeys((*categories, *effects))))
-        levels = {n: _reference_first(n, reading.listed(n), reference.get(n)) for n in categories}
+        levels = {n: _reference_first(n, reading.list_levels(n), reference.get(n)) for n in categories}
         for name in reference:
             if name not in levels:
                 raise UsageError(f"reference names '{abridge(name)}', which is no category of the formula")
@@ -86,7 +86,7 @@ class VoteDesign:
                 f"'{abridge(formula.text)}' has {len(names):,} coefficients, expected 1 to {MOST_COEFFICIENTS}; put columns "
                 "with many levels behind the bar: … | column"
             )
-        wide = len(names) + sum(len(reading.listed(n)) for n in effects)
+        wide = len(names) + sum(len(reading.list_levels(n)) for n in effects)
         if family == "logistic" and wide > MOST_INDICATORS:
             raise UsageError(
                 f"a logistic regression with {wide:,} indicators is too wide for parts of a table, at most "
@@ -99,7 +99,7 @@ class VoteDesign:
         found: dict[str, Floats | Category] = {n: values.numbers[n] for n in self.reading.numbers}
         for name, levels in self.levels.items():
             listed = {level: i for i, level in enumerate(levels)}
-            place = np.array([*(listed[level] for level in self.reading.listed(name)), -1], np.int64)
+            place = np.array([*(listed[level] for level in self.reading.list_levels(name)), -1], np.int64)
             found[name] = Category(place[values.levels[name]], levels)
         return found
 
@@ -110,7 +110,7 @@ class VoteDesign:
         for effect in self.formula.fixed:
             joint = np.zeros(values.rows, np.int64)
             for name in effect:
-                joint = joint * (len(self.reading.listed(name)) + 1) + values.levels[name] + 1
+                joint = joint * (len(self.reading.list_levels(name)) + 1) + values.levels[name] + 1
             groups.append(joint)
         kept = known & np.isfinite(y) & np.isfinite(X).all(axis=1)
         return PartNumbers(y[kept], X[kept], tuple(np.unique(g[kept], return_inverse=True)[1] for g in groups))

@@ -45,7 +45,7 @@ class _Block:
     lawful: NDArray[np.uint8] | None
     public: NDArray[np.uint8] | None
 
-    def held_of(self, column: Column) -> Column:
+    def select_held(self, column: Column) -> Column:
         """The values of a column in the rows that are held."""
         return column if self.keep is None else column[np.unpackbits(self.keep, count=self.rows).view(bool)]
 
@@ -140,7 +140,7 @@ class EncodedRows:
             if len(codes) != starts[-1]:
                 raise self._changed_error()
             cut = zip(blocks, starts[:-1], strict=True)
-            wider._kept[name] = [block.held_of(codes[start : start + block.rows]) for block, start in cut]
+            wider._kept[name] = [block.select_held(codes[start : start + block.rows]) for block, start in cut]
         return wider
 
     def _first_pass(self, names: Sequence[str]) -> Iterator[tuple[_Block, Codes]]:
@@ -157,7 +157,7 @@ class EncodedRows:
         start = 0
         for codes, coded in self._encode_blocks(columns):
             if dropped is not None:
-                coded &= dropped.kept(start, len(codes))
+                coded &= dropped.kept_mask(start, len(codes))
             held = codes if bool(coded.all()) else codes.take(coded)
             public = held.project([name for name in held.names if schema[name].role == "public"])
             block = _Block(

@@ -40,7 +40,7 @@ def count_values(read: Read, columns: Sequence[str], most: int = MOST) -> Iterat
     for name in columns:
         counter = counters.pop(name)
         if counter.fits:
-            yield (name, *counter.sorted())
+            yield (name, *counter.sort_values())
         else:
             yield from _in_parts(read, name, most)
 
@@ -54,7 +54,7 @@ def _in_parts(read: Read, name: str, most: int) -> Iterator[tuple[str, pa.Array,
         for batch in read([name]):
             counter.add(batch.column(name))
         if counter.fits:
-            yield (name, *counter.sorted())
+            yield (name, *counter.sort_values())
         else:
             waiting += [(part + parts, 2 * parts), (part, 2 * parts)]
 
@@ -88,7 +88,7 @@ class _Counter:
             self.fits = self._held <= self._most // 2
             self._pieces = self._pieces if self.fits else []
 
-    def sorted(self) -> tuple[pa.Array, Ints]:
+    def sort_values(self) -> tuple[pa.Array, Ints]:
         """The values, by their bytes, and their counts."""
         self._merge()
         if not self._held:

@@ -56,7 +56,7 @@ def divide(rows: Rows, reading: ValueReading, key: bytes, parts: int) -> Parts:
         blocks.append(values)
         if unit is not None:
             units.append(_parts_of_units(unit, key, parts))
-    values = Values.joined(blocks, reading)
+    values = Values.join_blocks(blocks, reading)
     content = values.matrix(reading)
     order = np.lexsort([np.zeros(values.rows), *content.T[::-1]])
     if units:

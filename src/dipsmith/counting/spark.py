@@ -176,7 +176,7 @@ class _Tally:
             keys = np.flatnonzero(counts)
             yield self._to_batch(i, [keys], counts[keys])
         for i, large in sparse.items():
-            yield self._to_batch(i, *large.found())
+            yield self._to_batch(i, *large.occupied_cells())
 
     def _to_batch(self, tag: int, keys: Keys, counts: Ints) -> pa.RecordBatch:
         none = np.zeros(len(counts), dtype=np.int64)

@@ -36,9 +36,9 @@ from dipsmith.schema.places import coarse_schema, coarsen
 from dipsmith.schema.steps import (
     ARRIVAL,
     FIRST,
-    between,
     entries_of,
     entry_schema,
+    presence_name,
     presence_of,
     presence_schema,
     step_schema,
@@ -80,7 +80,7 @@ class StepRows(DerivedRows):
 
     def _presence(self, schema: Schema) -> Codes:
         opens, begins, columns = presence_of(self.held, self._panel)
-        periods = columns[between(str(self._panel.unit.order))]
+        periods = columns[presence_name(str(self._panel.unit.order))]
         drawn = drawn_steps(opens, self._hashes[begins], periods, schema.unit.max_rows)
         return Codes.of(schema, columns, len(opens)).take(drawn)
 

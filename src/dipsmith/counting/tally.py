@@ -91,7 +91,7 @@ class Tally:
             if self._combinations is None and chunk.schema.size(self._names) <= min(DENSE, CROWDED * self._seen):
                 self._combinations = np.zeros(chunk.schema.size(self._names), dtype=np.int64)
             if self._combinations is None:
-                self._spread(chunk, None)
+                self._count_others(chunk, None)
             else:
                 accumulate(self._combinations, mixed_radix(chunk, self._names, sizes))
 
@@ -102,7 +102,7 @@ class Tally:
             for start in range(0, len(keys), CHUNK):
                 part = keys[start : start + CHUNK]
                 codes = unfuse([part], len(part), self._names, self._cells[next(iter(self._others))].schema)
-                self._spread(codes, self._combinations[part])
+                self._count_others(codes, self._combinations[part])
             self._seen, self._combinations = 0, None
         found = dict(self._others)
         for table, counts in zip(self._joints, self._joint_counts, strict=True):
@@ -110,7 +110,7 @@ class Tally:
             found |= zip(table.members, table.sums(counts, wanted), strict=True)
         return [found[i] for i in range(len(self._cells))]
 
-    def _spread(self, codes: Codes, often: Ints | None) -> None:
+    def _count_others(self, codes: Codes, often: Ints | None) -> None:
         """Count rows, or combinations that occur so often, in the partitions that are no marginals."""
         for i, counts in self._others.items():
             accumulate(counts, self._cells[i].index(codes), often)
@@ -149,7 +149,7 @@ class SparseTally:
         elif self._waiting >= max(1 << 20, len(self._counts)):
             self._merge()
 
-    def found(self) -> tuple[list[Ints], Ints]:
+    def occupied_cells(self) -> tuple[list[Ints], Ints]:
         """Return the occupied keys in increasing order, word by word, and their counts."""
         if self._dense is not None:
             occupied = np.flatnonzero(self._dense)
@@ -239,7 +239,7 @@ def count_sparse(parts: Iterable[Codes], cells: Cells) -> tuple[Ints, Ints]:
     tally = SparseTally(cells=cells.size)
     for codes in parts:
         tally.add([cells.index(codes)])
-    keys, counts = tally.found()
+    keys, counts = tally.occupied_cells()
     return keys[0], counts
 
 
@@ -249,7 +249,7 @@ def distinct(parts: Iterable[Codes], schema: Schema, attributes: Sequence[str]) 
     tally = SparseTally(len(words), schema.size(attributes) if len(words) == 1 else None)
     for codes in parts:
         tally.add(fuse(codes, attributes))
-    keys, counts = tally.found()
+    keys, counts = tally.occupied_cells()
     return unfuse(keys, len(counts), attributes, schema), counts
 
 

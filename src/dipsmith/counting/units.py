@@ -70,7 +70,7 @@ class Dropped:
         """Mark rows that were added."""
         np.bitwise_or.at(self.bits, rows >> 3, (1 << (rows & 7)).astype(np.uint8))
 
-    def kept(self, start: int, rows: int) -> Bools:
+    def kept_mask(self, start: int, rows: int) -> Bools:
         """Return which of `rows` rows from `start` on count."""
         first = start >> 3
         bits = np.unpackbits(self.bits[first : (start + rows + 7) >> 3], bitorder="little")

@@ -51,14 +51,14 @@ class ValueReading:
             if not is_number(attribute):
                 raise UsageError(f"column '{name}' is text, which has no number; use it as a category")
         for name in self.levels:
-            self.listed(name)
+            self.list_levels(name)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns that are read, in the order of the schema."""
         return tuple(n for n in self.schema.names if n in {*self.numbers, *self.levels, *self.codes})
 
-    def listed(self, name: str) -> tuple[str, ...]:
+    def list_levels(self, name: str) -> tuple[str, ...]:
         """The public levels of a column, as an analyst of the release names them."""
         return public_levels(self.schema[name], verbatim=name in self.verbatim)
 
@@ -97,7 +97,7 @@ class Values:
         return np.column_stack([np.zeros((self.rows, 0), np.int64), *(word for _, word in words)])
 
     @classmethod
-    def joined(cls, parts: list[Values], reading: ValueReading) -> Values:
+    def join_blocks(cls, parts: list[Values], reading: ValueReading) -> Values:
         """All the rows of some blocks."""
         numbers_of = {n: np.concatenate([np.zeros(0), *(p.numbers[n] for p in parts)]) for n in reading.numbers}
         empty = np.zeros(0, np.int64)

@@ -69,10 +69,10 @@ class Tree:
         object.__setattr__(self, "layers", tuple(bounds))
 
     @classmethod
-    def grown(cls, children: Sequence[ArrayLike]) -> Tree:
+    def build(cls, children: Sequence[ArrayLike]) -> Tree:
         """Build a tree from the number of children of each node, or of all nodes, layer by layer (0 makes a leaf).
 
-        >>> Tree.grown([[2], [3, 0]]).parent.tolist(), Tree.grown([2, 3]).layers
+        >>> Tree.build([[2], [3, 0]]).parent.tolist(), Tree.build([2, 3]).layers
         ([-1, 0, 0, 1, 1, 1], (0, 1, 3, 9))
         """
         parents = [np.array([-1], dtype=np.int64)]

@@ -148,7 +148,7 @@ class Account:
             currency=grant.budget.currency,
             granted_units=self.granted_units + grant.budget.units,
             grants=(*self.grants, grant),
-            **({} if grant.private is None else self._stating(grant.private)),
+            **({} if grant.private is None else self._private_columns_update(grant.private)),
         )
 
     def withdrawn(self) -> Account:
@@ -161,7 +161,7 @@ class Account:
             )
         return replace(self, currency=None, granted_units=0, grants=(), private=None)
 
-    def _stating(self, private: tuple[str, ...]) -> dict[str, Any]:
+    def _private_columns_update(self, private: tuple[str, ...]) -> dict[str, Any]:
         held = self.protects
         if held is not None and not isinstance(held, Label):
             raise BudgetError(

@@ -94,7 +94,7 @@ class _KeyStream:
         return self._mark is not _PROCESS.mark or self._pid != os.getpid()
 
     @property
-    def worn(self) -> bool:
+    def expired(self) -> bool:
         """Whether the key has served as long as it should."""
         return self._left <= 0
 
@@ -189,7 +189,7 @@ class Stream:
             raise UsageError(
                 "a testing stream was carried into a forked process: make one there, with for_testing(seed).child(name)"
             )
-        if not self.testing and (keystream.foreign or keystream.worn):
+        if not self.testing and (keystream.foreign or keystream.expired):
             # Two threads of a forked child may both get here; each then draws from a key of its own.
             keystream = self._keystream = _KeyStream(os.urandom(32), os.urandom(16))
         return keystream.take(n)

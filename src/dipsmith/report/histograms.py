@@ -77,7 +77,7 @@ def _largest(panel: Overlay, sides: Sequence[Floats]) -> tuple[list[str], list[F
     return shown, [np.append(side[first], [side[rest].sum()] if len(rest) else []) for side in sides]
 
 
-def _outline(i: int, of: int) -> dict[str, Any]:
+def _outline_style(i: int, of: int) -> dict[str, Any]:
     """The look of one release's outline; the dashes of several take turns, so that equal ones are all seen."""
     dash = DASH if of == 1 else (4 * i, (4, 4 * (of - 1)))
     return {"color": COLOURS[i % len(COLOURS)], "linestyle": dash, "linewidth": 1.2}
@@ -91,7 +91,7 @@ def _draw_upright(axis: Any, panel: Overlay, sides: Sequence[Floats]) -> None:
     for side in made:
         axis.stairs(side, edges, color=PAPER, linewidth=2.6)
     for i, side in enumerate(made):
-        axis.stairs(side, edges, **_outline(i, len(made)))
+        axis.stairs(side, edges, **_outline_style(i, len(made)))
     axis.set_xticks(*few_labels(panel.labels, panel_room(axis)))
     axis.set_xlim(edges[0] - 0.2, edges[-1] + 0.2)
     end = scale_end(sides)
@@ -106,7 +106,7 @@ def _draw_rows(axis: Any, labels: Sequence[str], sides: Sequence[Floats], *, pub
     for side in made:
         axis.barh(at, side, 0.74, facecolor="none", edgecolor=PAPER, linewidth=2.6)
     for i, side in enumerate(made):
-        look = _outline(i, len(made))
+        look = _outline_style(i, len(made))
         axis.barh(at, side, 0.74, facecolor="none", edgecolor=look.pop("color"), **look)
     axis.set_yticks(at, shorten_all(labels, 12))
     axis.tick_params(axis="y", length=0)
@@ -121,7 +121,7 @@ def _draw_key(figure: Any, names: Sequence[str], *, public: bool) -> None:
     from matplotlib.patches import Patch
 
     handles: list[Any] = [Patch(facecolor=INK, label="authentic")]
-    handles += [Line2D([], [], label=name, **_outline(i, len(names))) for i, name in enumerate(names)]
+    handles += [Line2D([], [], label=name, **_outline_style(i, len(names))) for i, name in enumerate(names)]
     if public:
         handles.append(Patch(facecolor=RULE, edgecolor=SOFT, linewidth=0.5, label="public, the same in both"))
     figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), frameon=False, fontsize=8)

@@ -154,7 +154,7 @@ def search(names: Sequence[str]) -> str:
     )
 
 
-def found(names: int) -> str:
+def search_styles(names: int) -> str:
     """The styles by which a field finds, without a script: what has another mark is faint on the map, and not in the tables."""
     rules = []
     for mark in (f"c{i}" for i in range(names)):
@@ -210,7 +210,7 @@ def page(content: Page) -> str:
     stamp = f'<p class="stamp">{escape(content.stamp)}</p>' if content.stamp else ""
     lead = "".join(f'<p class="lead">{escape(p)}</p>' for p in content.lead)
     style = STYLE + (PRINTED_BAND if content.confidential else "")
-    style += found(max((len(f.searched) for f in content.figures()), default=0))
+    style += search_styles(max((len(f.searched) for f in content.figures()), default=0))
     script = f"<script>{SORTING}</script>" if content.sortable else ""
     # The first picture stands on the first screen, beside the sentences: the list of sections waits for it.
     first, *rest = [section(s, sortable=content.sortable) for s in content.sections] or [""]

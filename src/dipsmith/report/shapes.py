@@ -67,7 +67,7 @@ class Drawing:
     height: float
     shapes: tuple[Shape, ...]
 
-    def titled(self, title: str, caption: str) -> Drawing:
+    def add_title(self, title: str, caption: str) -> Drawing:
         """The same with a title above and a caption below, for a file of its own."""
         most = int((self.width - 2 * EDGE) / CHARACTER)
         above, below = wrap(title, int(most / 1.1)), wrap(caption, most)

@@ -51,7 +51,7 @@ class CellCounts:
     doubt: float = 0.0
     margins: tuple[int, int] = (0, 0)
 
-    def between(self, first: int, last: int) -> CellCounts:
+    def cells_between(self, first: int, last: int) -> CellCounts:
         """The cells `first` to `last`."""
         return CellCounts(self.edges[first : last + 2], self.counts[first : last + 1], self.doubt)
 
@@ -63,7 +63,7 @@ class CellCounts:
         counts = np.bincount(at, self.counts, minlength=len(edges) - 1).astype(np.float64)
         return replace(self, edges=edges, counts=counts)
 
-    def occupied(self) -> tuple[int, int] | None:
+    def occupied_range(self) -> tuple[int, int] | None:
         """The first and the last cell that surely hold rows, also by sums of neighbouring cells; None where none does."""
         found: list[int] = []
         for width in (2**k for k in range(max(4, len(self.counts).bit_length() - 3))):
@@ -76,14 +76,14 @@ class CellCounts:
                 found += inside[self.counts[inside] > max(self.doubt / 2, sums[start] / width / 2)].tolist()
         return (min(found), max(found)) if found else None
 
-    def trimmed(self) -> CellCounts:
+    def trim(self) -> CellCounts:
         """Without the ends that surely hold next to nothing, but for a margin of them where counts are noisy.
 
         An end is cut off where its sum is no more than noise adds up to, and noise cannot hide more than `FEW` of the rows
         there. In doubt bounds stay wide: empty bins cost little, rows beyond the bounds are moved to them. The margin is
         empty, as far as is known: a release that counts rows in it shows that there are some beyond.
         """
-        ends = self.occupied()
+        ends = self.occupied_range()
         if ends is None:
             return self
         first, last = ends
@@ -93,7 +93,7 @@ class CellCounts:
             last += 1
         margin = max(1, ceil(MARGIN * (last + 1 - first))) if self.doubt else 0
         below, above = min(margin, first), min(margin, len(self.counts) - 1 - last)
-        return replace(self.between(first - below, last + above), margins=(below, above))
+        return replace(self.cells_between(first - below, last + above), margins=(below, above))
 
     def _negligible(self, end: Floats) -> bool:
         noise = self.doubt / 5 * len(end) ** 0.5

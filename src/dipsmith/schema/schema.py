@@ -191,7 +191,7 @@ class Schema:
         unit = self.unit
         return None if unit.link is None and unit.order is None and unit.members is None else unit.column
 
-    def unlinked(self) -> Schema:
+    def without_link(self) -> Schema:
         """The same schema for rows of which nobody says which belong together."""
         attributes = tuple(replace(a, fixed=False) for a in self.attributes)
         return replace(self, attributes=attributes, unit=replace(self.unit, link=None, order=None))

@@ -60,19 +60,19 @@ def before(name: str) -> str:
     return f"{name} (before)"
 
 
-def entering(name: str) -> str:
+def entry_name(name: str) -> str:
     """What the column of an entry is called: the value in a unit's first row.
 
-    >>> entering("pay")
+    >>> entry_name("pay")
     'pay (first)'
     """
     return f"{name} (first)"
 
 
-def between(name: str) -> str:
+def presence_name(name: str) -> str:
     """What the column of a unit's presence is called: a period after its first one and up to its last one.
 
-    >>> between("year")
+    >>> presence_name("year")
     'year (between)'
     """
     return f"{name} (between)"
@@ -146,15 +146,15 @@ def entry_schema(schema: Schema) -> Schema:
     bands = tuple(range(-(-len(labels) // width)))
     names = [f"{i}: {labels[i * width]}" for i in bands]
     inside = [tuple(range(i * width, min((i + 1) * width, len(labels)))) for i in bands]
-    begin = entering(order)
-    rules = [Rule(tuple((entering(n), codes) for n, codes in rule.never), rule.text) for rule in schema.rules]
+    begin = entry_name(order)
+    rules = [Rule(tuple((entry_name(n), codes) for n, codes in rule.never), rule.text) for rule in schema.rules]
     rules += [Rule(((begin, inside[i]), (END, bands[:i])), "nobody leaves before entering") for i in bands[1:]]
     if width == 1:
         rules += [
             Rule(((begin, (i,)), (END, bands[i : i + 2]), (GAPS, (BROKEN,))), "a gap lies between") for i in bands
         ]
     attributes = (
-        *(replace(a, name=entering(a.name)) for a in schema.attributes),
+        *(replace(a, name=entry_name(a.name)) for a in schema.attributes),
         Attribute(END, "string", Categories.of(names, other=names[0], ordered=True)),
         Attribute(GAPS, "string", Categories.of(["none", "some"], other="none")),
     )
@@ -166,7 +166,7 @@ def entries_of(steps: Codes, schema: Schema) -> dict[str, NDArray[np.integer]]:
     """The columns of the entries of steps that are sorted by unit and period."""
     period, starts, ends = _lives(steps, schema)
     broken = period[ends] - period[starts] > ends - starts
-    columns: dict[str, NDArray[np.integer]] = {entering(n): steps[n][starts] for n in schema.names}
+    columns: dict[str, NDArray[np.integer]] = {entry_name(n): steps[n][starts] for n in schema.names}
     return columns | {END: period[ends] // band_width(schema), GAPS: np.where(broken, BROKEN, WHOLE)}
 
 
@@ -185,7 +185,7 @@ def presence_schema(schema: Schema, most: int) -> Schema:
     period = schema[str(schema.unit.order)]
     presence = Attribute(PRESENCE, "string", Categories.of(["away", "again", "here before"], other="away"))
     unit = replace(schema.unit, max_rows=max(1, min(most, period.size - 1)), order=None)
-    attributes = (replace(period, name=between(period.name)), presence)
+    attributes = (replace(period, name=presence_name(period.name)), presence)
     return replace(schema, attributes=attributes, unit=unit, rules=(), analyses=(), known_rows=None)
 
 
@@ -207,7 +207,7 @@ def presence_of(
     presence[first[unit] + period[later] - period[starts[unit]] - 1] = steps[ARRIVAL][later]
     opens = np.zeros(len(begins), dtype=bool)
     opens[first[lengths > 0]] = True
-    return opens, begins, {between(str(schema.unit.order)): periods, PRESENCE: presence}
+    return opens, begins, {presence_name(str(schema.unit.order)): periods, PRESENCE: presence}
 
 
 def check_order(schema: Schema) -> None:
@@ -234,8 +234,8 @@ def check_order(schema: Schema) -> None:
         END,
         GAPS,
         PRESENCE,
-        between(name),
-        *map(entering, schema.names),
+        presence_name(name),
+        *map(entry_name, schema.names),
         *map(before, changing_columns(schema)),
     }
     taken = own & set(schema.names)

@@ -45,7 +45,7 @@ from dipsmith.regression.analysis import Analysis, Family, read_formula
 from dipsmith.regression.estimates import Estimates, Estimator, term_of
 from dipsmith.schema.analysis import Model, PlannedAnalysis, split_by
 from dipsmith.schema.formula.tree import Column, nodes
-from dipsmith.synthesis.supports import Support, quoted
+from dipsmith.synthesis.supports import Support, quote
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.label_tables import LabelTables
@@ -136,7 +136,7 @@ class AnswerRoute:
             return cls(tuple(found), planned)
         if release.schema.members is not None:
             alone = "no noisy tables of households hold every two of its columns, and households are not drawn a second time"
-            return cls(gap=Gap(asked, alone, f"Ask the steward to plan it (--analysis {quoted(asked)})"))
+            return cls(gap=Gap(asked, alone, f"Ask the steward to plan it (--analysis {quote(asked)})"))
         gap = _gap(release, analysis, asked)
         return cls(gap=gap) if gap is not None else cls._of_rows(release, analysis, asked, estimate or analysis)
 
@@ -313,7 +313,7 @@ def _gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
     if together is None:
         return None
     reason = f"odds need one noisy table of all columns, and {_lower(together.reason)}"
-    return Gap(asked, reason, f"Ask the steward to plan it (--analysis {quoted(asked)})")
+    return Gap(asked, reason, f"Ask the steward to plan it (--analysis {quote(asked)})")
 
 
 def _product_gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
@@ -344,9 +344,7 @@ def missing_for(release: Release, *asked: str) -> Gap | None:
         reason = (
             "the labels were adjusted to other analyses that were planned, and nothing shows what this did to this one"
         )
-        return Gap(
-            found.asked, reason, found.ask or f"Ask the steward to plan it too: --analysis {quoted(found.asked)}"
-        )
+        return Gap(found.asked, reason, found.ask or f"Ask the steward to plan it too: --analysis {quote(found.asked)}")
     if carries(found):
         return None
     weakest = next((p for p in found.parts if not carries(p)), found)

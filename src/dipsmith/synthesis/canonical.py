@@ -69,7 +69,7 @@ class PublicColumn:
         place[order] = np.arange(len(order))
         return cls(values.take(order), np.append(place[which], place[-1:])[_indices(encoded)])
 
-    def taken(self, rows: NDArray[np.int64]) -> pa.ChunkedArray:
+    def take(self, rows: NDArray[np.int64]) -> pa.ChunkedArray:
         """The values of some rows, in pieces of `BLOCK` rows."""
         ranks = self.ranks[rows]
         cut = [ranks[start : start + BLOCK] for start in range(0, len(ranks), BLOCK)]
@@ -166,7 +166,7 @@ class PublicRows:
 
     def table(self, rows: NDArray[np.int64]) -> pa.Table:
         """Some rows, in the given order."""
-        return pa.table([column.taken(rows) for column in self.columns], names=list(self.names))
+        return pa.table([column.take(rows) for column in self.columns], names=list(self.names))
 
     def only(self, rows: NDArray[np.int64]) -> PublicRows:
         """Some rows, in the given order."""
@@ -191,7 +191,7 @@ def as_declared(table: pa.Table, schema: Schema) -> pa.Table:
     for i, name in enumerate(table.column_names):
         if name in schema.names and schema[name].role == "public":
             column = PublicColumn.of(table.column(i).chunks, schema[name].type, _spelling(schema[name]))
-            table = table.set_column(i, name, column.taken(np.arange(table.num_rows)))
+            table = table.set_column(i, name, column.take(np.arange(table.num_rows)))
     return table
 
 

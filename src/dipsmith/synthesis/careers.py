@@ -219,7 +219,7 @@ def label_source(labeller: Labeller, target: Source, seed: int | None) -> pa.Tab
     table = careers.table(labeller, public, np.arange(public.rows), seed)
     # Whole numbers stay numbers, also those that a CSV file spells; names that are none stay text.
     own = PublicColumn.of([b.column(link) for b in target.batches([link])], "integer")
-    return table.add_column(0, link, own.taken(np.arange(public.rows)))
+    return table.add_column(0, link, own.take(np.arange(public.rows)))
 
 
 def career_notes(schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:

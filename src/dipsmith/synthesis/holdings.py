@@ -30,7 +30,7 @@ KEPT_SHARE = 0.95
 
 
 @dataclass(frozen=True)
-class Held:
+class Holding:
     """What a noisy table holds of a group of columns: which table, the noise on one count, and whether all of it.
 
     `made_rows` are the rows that noise makes in empty cells of the table, once negative counts are gone.
@@ -63,13 +63,13 @@ class CrossTable:
         """The columns joined."""
         return " × ".join((*self.parts, *self.columns)) or "(total)"
 
-    def held(self, group: Collection[str], schema: Schema) -> Held | None:
+    def holding_of(self, group: Collection[str], schema: Schema) -> Holding | None:
         """What it holds of a group of columns."""
         if not set(group) <= {*self.columns, *self.parts}:
             return None
         own = prod(schema[n].size if n in schema else 1 for n in self.columns if n in group)
         noise = self.variance if set(self.parts) <= set(group) else self.summed
-        return Held(self.name, sqrt(noise * max(1.0, self.cells / own)), self.kept >= 1, self.made_rows)
+        return Holding(self.name, sqrt(noise * max(1.0, self.cells / own)), self.kept >= 1, self.made_rows)
 
     @property
     def made_rows(self) -> float:
@@ -98,12 +98,12 @@ class Trees:
     def _leaves(self) -> list[Leaves]:
         return [Leaves.of(table) for table in self.tables]
 
-    def carried(self, group: Collection[str]) -> float:
+    def effect_share(self, group: Collection[str]) -> float:
         """The share of an effect between the columns of a group that survives in the leaves, on average over trees."""
         if not set(group) <= self.columns or not set(group) & self.labels:
             return 0.0
         sizes = np.array([leaves.rows for leaves in self._leaves])
-        each = np.array([leaves.carried(group) for leaves in self._leaves])
+        each = np.array([leaves.effect_share(group) for leaves in self._leaves])
         return float(each @ sizes / sizes.sum()) if sizes.sum() > 0 else 0.0
 
 
@@ -135,17 +135,17 @@ class Leaves:
         return float(self.sizes.sum())
 
     @cached_property
-    def told(self) -> NDArray[np.float64]:
+    def telling_share(self) -> NDArray[np.float64]:
         """For each leaf, the share of an effect that its size lets it tell from chance and noise."""
         signal = (EFFECT * self.sizes) ** 2
         return signal / (signal + self.sizes / 4 + self.variance)
 
-    def carried(self, group: Collection[str]) -> float:
+    def effect_share(self, group: Collection[str]) -> float:
         """The share of rows in leaves that demand a whole group, each by what it can tell."""
         if not self.rows or not set(group) <= set(self.demanded):
             return 0.0
         inside = np.logical_and.reduce([self.demanded[n] for n in group])
-        return float((self.sizes * self.told) @ inside / self.rows)
+        return float((self.sizes * self.telling_share) @ inside / self.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,14 +171,16 @@ class Holdings:
         trees = tuple(Trees(labels, tuple(found)) for labels, found in grown.items())
         return cls(schema, tuple(c for c in made if c is not None), trees)
 
-    def held(self, group: Collection[str]) -> Held | None:
+    def best_table(self, group: Collection[str]) -> Holding | None:
         """The table that holds a group of columns with the least noise, whole ones first."""
-        found = [h for c in self.crosses if c.kept >= KEPT_SHARE and (h := c.held(group, self.schema)) is not None]
+        found = [
+            h for c in self.crosses if c.kept >= KEPT_SHARE and (h := c.holding_of(group, self.schema)) is not None
+        ]
         return min(found, key=lambda h: (not h.whole, h.standard_error), default=None)
 
-    def carried(self, group: Collection[str]) -> tuple[str, float]:
+    def best_trees(self, group: Collection[str]) -> tuple[str, float]:
         """Which trees carry most of a group of columns, and how much of an effect."""
-        found = [(t.name, t.carried(group)) for t in self.trees]
+        found = [(t.name, t.effect_share(group)) for t in self.trees]
         return max(found, key=lambda f: f[1], default=("", 0.0))
 
 

@@ -142,7 +142,7 @@ class LabelSystem:
     @cached_property
     def few_rows(self) -> _Equations:
         """Rows that show every cell, and some by chance."""
-        shown = np.concatenate([t.shown for t in self.chosen])
+        shown = np.concatenate([t.example_rows for t in self.chosen])
         some = generator(0).integers(0, self.rows, FEW * len(self.noise))
         return self._equations(np.unique(np.concatenate([shown[shown >= 0], some])))
 

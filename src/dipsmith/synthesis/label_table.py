@@ -32,7 +32,7 @@ class LabelTable:
     single: bool
 
     @cached_property
-    def shown(self) -> Ints:
+    def example_rows(self) -> Ints:
         """A row that shows each cell; −1 where none does."""
         found, rows = np.full(len(self.values), -1), len(self.cell)
         # Rows here and there show nearly every cell; those in order may come to some at last.
@@ -65,7 +65,7 @@ class LabelTable:
         noisy = (self.noise > 0).astype(np.float64)
         return np.asarray(noisy / np.maximum(noisy.sum(axis=1, keepdims=True), 1.0))
 
-    def agreeing(self, totals: Float) -> LabelTable:
+    def agree_with_totals(self, totals: Float) -> LabelTable:
         """The same with labels that add up to the public total of each cell."""
         if self.single:
             return self

@@ -88,7 +88,7 @@ class LabelTables:
                 return reader.bought(release.measurements, purchases, slice(None))
             return ()
 
-        return cls(schema, often, slice(None), reader.counted(release.measurements), public, bought)
+        return cls(schema, often, slice(None), reader.count_tables(release.measurements), public, bought)
 
     @cached_property
     def whole(self) -> LabelTables:
@@ -107,7 +107,7 @@ class LabelTables:
         """Of tables measured in this run, beside the distinct public rows that count; `purchases` tell what sums are of."""
         held = slice(None) if often.all() else np.flatnonzero(often)
         reader = _Reader(schema, {n: codes[n][held] for n in codes.names}, often[held])
-        found = (*reader.counted(measured), *reader.bought(measured, purchases, held, same_rows=True))
+        found = (*reader.count_tables(measured), *reader.bought(measured, purchases, held, same_rows=True))
         return cls(schema, often[held], held, found)
 
     def sums(self, layout: Layout) -> DeterminedSums | None:
@@ -118,23 +118,23 @@ class LabelTables:
             for i, term in enumerate(layout.design.terms):
                 table, scale = layout.score(i), 1.0 if term.weight is None else np.nan_to_num(term.weight)
                 wanted[table.key] = (table.labels, table.groups, table.size, layout.whole_residual * scale)
-        return self._determined(wanted)
+        return self._solve_if_determined(wanted)
 
-    def pooled(self, layout: Layout) -> DeterminedSums | None:
+    def pool(self, layout: Layout) -> DeterminedSums | None:
         """The sums that were bought for a regression, with all that other tables tell of them; None where these are too many."""
         wanted: dict[str, Wanted] = {}
         for table in layout.tables:
             held = None if table.weight is None else table.steps[self.held]
             wanted[table.key] = (table.labels, table.groups[self.held], table.size, held)
-        found = self._determined(wanted)
+        found = self._solve_if_determined(wanted)
         units = {table.key: table.unit for table in layout.tables}
         return None if found is None else found.times(units)
 
     def joint(self, labels: tuple[str, ...]) -> DeterminedSums | None:
         """How often some labels occur together over all rows, under the key ""."""
-        return self._determined({"": (labels, np.zeros(len(self.often), np.int64), 1, None)})
+        return self._solve_if_determined({"": (labels, np.zeros(len(self.often), np.int64), 1, None)})
 
-    def _determined(self, wanted: Mapping[str, Wanted]) -> DeterminedSums | None:
+    def _solve_if_determined(self, wanted: Mapping[str, Wanted]) -> DeterminedSums | None:
         asked: dict[tuple[str, ...], dict[str, RowWeights]] = defaultdict(dict)
         for key, (labels, groups, size, weight) in wanted.items():
             asked[labels][key] = RowWeights(groups, size, weight)
@@ -168,7 +168,7 @@ class DeterminedSums:
     parts: Mapping[str, SolvedWeights]
 
     @cached_property
-    def used(self) -> tuple[int, ...]:
+    def used_tables(self) -> tuple[int, ...]:
         """The tables that are asked."""
         return tuple(sorted({i for part in self.parts.values() for i in part.tables}))
 
@@ -179,14 +179,14 @@ class DeterminedSums:
 
     def measured(self) -> dict[str, Float]:
         """The sums as they were measured: one draw."""
-        return self._send({i: self.tables[i].values[None] for i in self.used})
+        return self._send({i: self.tables[i].values[None] for i in self.used_tables})
 
     def redraw(self, random: np.random.Generator, draws: int) -> dict[str, Float]:
         """Their noise again."""
-        size = sum(self.tables[i].values.size for i in self.used)
+        size = sum(self.tables[i].values.size for i in self.used_tables)
         most = max(1, AT_A_TIME // max(size, 1))
         some = [min(most, draws - start) for start in range(0, draws, most)]
-        batches = [self._send({i: self.tables[i].draw(random, now) for i in self.used}) for now in some]
+        batches = [self._send({i: self.tables[i].draw(random, now) for i in self.used_tables}) for now in some]
         return {key: np.concatenate([b[key] for b in batches]) for key in self.parts}
 
     def _send(self, values: Mapping[int, Float]) -> dict[str, Float]:
@@ -219,11 +219,11 @@ class _Reader:
     codes: dict[str, NDArray[np.integer]]
     often: Ints
 
-    def counted(self, measured: Sequence[MeasuredTable]) -> tuple[LabelTable, ...]:
+    def count_tables(self, measured: Sequence[MeasuredTable]) -> tuple[LabelTable, ...]:
         """Tables of counts."""
-        return (*self.crossed(measured), *self.margins(measured))
+        return (*self.cross_tables(measured), *self.margins(measured))
 
-    def crossed(self, measured: Sequence[MeasuredTable]) -> Iterator[LabelTable]:
+    def cross_tables(self, measured: Sequence[MeasuredTable]) -> Iterator[LabelTable]:
         """Cross-tables of public columns and labels; those of parts of the rows are put together."""
         alike: dict[tuple[tuple[str, ...], tuple[str, ...], str], dict[tuple[str, ...], list[MeasuredTable]]]
         alike = defaultdict(lambda: defaultdict(list))
@@ -272,7 +272,7 @@ class _Reader:
         values = np.concatenate([t.array.reshape(groups, -1) for t in tables]).astype(np.float64)
         noise = np.concatenate([(t.carries_noise * t.variance).reshape(groups, -1) for t in tables])
         totals = [np.zeros(groups) if t.totals is None else t.totals for t in tables]
-        return self._made(labels, cell, None, values, noise, np.concatenate(totals), first)
+        return self._make_table(labels, cell, None, values, noise, np.concatenate(totals), first)
 
     def margins(self, measured: Sequence[MeasuredTable]) -> Iterator[LabelTable]:
         """How often labels occur over all rows, by the leaves of trees."""
@@ -285,7 +285,7 @@ class _Reader:
             values = table.array.astype(np.float64).sum(axis=0, keepdims=True)
             noise = (table.carries_noise * table.variance).astype(np.float64).sum(axis=0, keepdims=True)
             cell = np.zeros(len(self.often), np.int8)
-            made = self._made(labels, cell, None, values, noise, table.totals.sum(keepdims=True), table)
+            made = self._make_table(labels, cell, None, values, noise, table.totals.sum(keepdims=True), table)
             if made is not None:
                 yield replace(made, laplace=False)
 
@@ -313,12 +313,12 @@ class _Reader:
             noise = (table.carries_noise * table.variance)[used].astype(np.float64)
             totals = np.asarray(table.totals[used], np.float64)
             of_rows = totals if same_rows else known.get(bought.public_key)
-            made = self._made(bought.labels, cell, weight, values, noise, totals, table, of_rows)
+            made = self._make_table(bought.labels, cell, weight, values, noise, totals, table, of_rows)
             known[bought.public_key] = totals if made is not None else None
             if made is not None:
                 yield made
 
-    def _made(
+    def _make_table(
         self,
         labels: tuple[str, ...],
         cell: NDArray[np.signedinteger],
@@ -336,4 +336,4 @@ class _Reader:
         reached = made.totals(self.often) if of_rows is None else of_rows
         if not np.abs(reached - totals).max(initial=0.0) <= most:
             return None
-        return made.agreeing(totals.astype(np.float64))
+        return made.agree_with_totals(totals.astype(np.float64))

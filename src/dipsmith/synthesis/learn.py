@@ -274,7 +274,7 @@ class _Terms:
                 fields[found.column] = text_field(found, levels.get(found.column))
             elif found.type == "boolean":
                 fields[found.column] = plain_field(found)
-        return self._written([fields.get(n) or unknown_field(n, types[n]) for n in columns], head)
+        return self._write_draft([fields.get(n) or unknown_field(n, types[n]) for n in columns], head)
 
     def _numbers(self, curator: Curator, found: Sequence[FoundType], budget: Budget) -> dict[str, DraftField]:
         """Bounds by coarse cells, then bins by finer ones between them."""
@@ -303,7 +303,7 @@ class _Terms:
         doubt = count_beyond_noise(answer, survey.cells.size)
         return [(counts, doubt) for counts in survey.apart(answer.values)]
 
-    def _written(self, fields: Sequence[DraftField], head: str | None) -> LearnedSchema:
+    def _write_draft(self, fields: Sequence[DraftField], head: str | None) -> LearnedSchema:
         """The draft as text, and as a schema where it makes one."""
         roles = {a.name: a.role for a in self.blank.attributes}
         lines = [(f.column, None if f.keys is None else {**f.keys, "role": roles[f.column]}, f.reason) for f in fields]

@@ -158,11 +158,11 @@ def find_extent(found: FoundType, counts: Ints, doubt: float) -> ValueExtent | N
     filled = ranges.copy()
     for value, n in spikes:
         filled[int(np.searchsorted(table.edges, value, side="right")) - 1] += n
-    ends = CellCounts(table.edges, filled, doubt).occupied()
+    ends = CellCounts(table.edges, filled, doubt).occupied_range()
     if ends is None:
         return None
     low, high = _add_neighbours(filled, *ends, doubt)
-    cells = CellCounts(table.edges, ranges, doubt).between(low, high)
+    cells = CellCounts(table.edges, ranges, doubt).cells_between(low, high)
     first, last = float(cells.edges[0]), float(cells.edges[-1])
     if spikes and spikes[-1][0] >= last - 1:
         last = spikes[-1][0] + 1
@@ -171,7 +171,9 @@ def find_extent(found: FoundType, counts: Ints, doubt: float) -> ValueExtent | N
     wide = largest >= WIDE * least and (low >= half or largest >= 1e5)
     if wide:
         if doubt:
-            cells = CellCounts(table.edges, ranges, doubt).between(min(low, half), min(high + 1, table.ranges - 2))
+            cells = CellCounts(table.edges, ranges, doubt).cells_between(
+                min(low, half), min(high + 1, table.ranges - 2)
+            )
         apart = _distinct_spikes(spikes, filled, table.edges)
         finer = finer_edges(cells.edges.tolist(), whole=found.type == "integer")
         return ValueExtent(
@@ -231,10 +233,10 @@ def _extent_in_years(found: FoundType, counts: Ints, doubt: float) -> ValueExten
     years = np.arange(FIRST_YEAR, FIRST_YEAR + len(counts) + 1)
     edges = (years - 1970).astype("M8[Y]").astype("M8[D]").astype(np.float64)
     cells = CellCounts(edges, counts.astype(np.float64), doubt)
-    ends = cells.occupied()
+    ends = cells.occupied_range()
     if ends is None:
         return None
-    within = cells.between(
+    within = cells.cells_between(
         *(_add_neighbours(cells.counts, *ends, doubt) if doubt else _without_strays(cells.counts, *ends))
     )
     # One year that noise does not hide is no bound of many that it does: all rows would be clipped into it.
@@ -262,7 +264,7 @@ def number_field(extent: ValueExtent, fine: CellCounts | None, columns: int) -> 
     else:
         many = SPIKE_SHARE * max(0.0, float(fine.counts.sum()))
         points = [value for value, rows in extent.spikes if rows >= many and found.precision]
-        cut = cut_by_mass(scale, _from_zero(fine, fine.trimmed()), columns, points, step)
+        cut = cut_by_mass(scale, _from_zero(fine, fine.trim()), columns, points, step)
     if scale == "integer" and (alone := _one_value(extent)) is not None:
         only = f"only {alone:g} surely occurs; other values, if any, are fewer rows than noise hides"
         return DraftField(found.column, None, f"{only}: say its bounds, or leave the column out")
@@ -303,11 +305,11 @@ def _from_zero(cells: CellCounts, within: CellCounts) -> CellCounts:
     if not cells.doubt or not 0 < low <= high / 2:
         return within
     start, stop = (int(np.searchsorted(cells.edges, edge)) for edge in (0.0, high))
-    return replace(cells.between(start, stop - 1), margins=(0, within.margins[1]))
+    return replace(cells.cells_between(start, stop - 1), margins=(0, within.margins[1]))
 
 
 def _time_cut(scale: Scale, cells: CellCounts, *, months: bool) -> Cut:
-    within = cells.trimmed()
+    within = cells.trim()
     first, last = int(within.edges[0]), int(within.edges[-1]) - 1
     low, high = (str(np.datetime64(day, "D")) for day in (first, last))
     bounds = {"minimum": low, "maximum": high + ("T23:59:59" if scale == "datetime" else "")}

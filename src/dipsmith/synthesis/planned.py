@@ -174,7 +174,7 @@ class PlannedSums:
             names = measured_columns(agenda.schema, measured, reading.public.names)
             codes = reading.kinds.codes(agenda.schema, names)
             tables = LabelTables.read(agenda.schema, codes, self.prepared.kind_counts, measured, agenda.purchases)
-            known = tuple(tables.pooled(p.layout) or own for p, own in zip(agenda.all_parts, known, strict=True))
+            known = tuple(tables.pool(p.layout) or own for p, own in zip(agenda.all_parts, known, strict=True))
         return Calibration(self.prepared, known, agenda.results(known))
 
 

@@ -27,7 +27,7 @@ from dipsmith.schema.analysis import BY
 from dipsmith.schema.formula.tree import Column as Named
 from dipsmith.schema.formula.tree import Node
 from dipsmith.schema.formula.words import abridge
-from dipsmith.synthesis.holdings import Held, Holdings
+from dipsmith.synthesis.holdings import Holding, Holdings
 from dipsmith.synthesis.needs import Need, Uses, coarseness
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Support:
     parts: tuple[Support, ...] = ()
 
     @property
-    def drowned(self) -> bool:
+    def noise_dominates(self) -> bool:
         """Whether noise outweighs the average count."""
         if self.standard_error is None or self.typical_count is None:
             return False
@@ -119,7 +119,7 @@ class SupportIndex:
         return tuple(Holdings.of(some, release.schema, release.card.rows) for some in own)
 
     @cached_property
-    def kept(self) -> frozenset[frozenset[str]] | None:
+    def kept_groups(self) -> frozenset[frozenset[str]] | None:
         """Groups of columns whose tables all models' rows follow; None where a model does not say."""
         found: set[frozenset[str]] | None = None
         for model in self.release.models:
@@ -151,40 +151,40 @@ class SupportIndex:
         private = [n for n in names if n not in self.public]
         asked = " × ".join(names)
         if not private:
-            return Support(asked, names, "measured", _released(names), standard_error=0.0, public=True)
-        if names not in self._found:
+            return Support(asked, names, "measured", _say_released(names), standard_error=0.0, public=True)
+        if names not in self._group_supports:
             each = [self._group_in(names, holdings) for holdings in self.holdings]
-            self._found[names] = max(each, key=lambda s: (LEVELS.index(s.level), s.standard_error or 0.0))
-        return self._found[names]
+            self._group_supports[names] = max(each, key=lambda s: (LEVELS.index(s.level), s.standard_error or 0.0))
+        return self._group_supports[names]
 
     @cached_property
-    def _found(self) -> dict[tuple[str, ...], Support]:
+    def _group_supports(self) -> dict[tuple[str, ...], Support]:
         return {}
 
     def _group_in(self, names: tuple[str, ...], holdings: Holdings) -> Support:
         schema, rows = self.release.schema, max(self.release.card.rows, 1)
-        held, asked = holdings.held(names), " × ".join(names)
+        held, asked = holdings.best_table(names), " × ".join(names)
         typical = rows / schema.size(names)
         if held is not None and held.whole:
-            kept = self.kept is None or any(set(names) <= group for group in self.kept)
+            kept = self.kept_groups is None or any(set(names) <= group for group in self.kept_groups)
             found = Support(asked, names, "measured", "", "", (held.table,), held.standard_error, typical, kept)
-            follows = kept and not found.drowned and held.made_rows <= rows
-            return replace(found, reason=_measured(found, held, rows), in_rows=follows)
+            follows = kept and not found.noise_dominates and held.made_rows <= rows
+            return replace(found, reason=_say_measured(found, held, rows), in_rows=follows)
         if held is not None:
             reason = f"Of the noisy table {held.table} only large counts were kept, which hold nearly all rows."
             return Support(asked, names, "carried", reason, _ask_columns(names), (held.table,))
-        trees, share = holdings.carried(names)
+        trees, share = holdings.best_trees(names)
         ask = _ask_columns(names)
         if share >= LEAST_CARRIED:
-            reason = f"Trees divide the rows by {_listed(names)} finely: about {share:.0%} of even a small effect gets through."
+            reason = f"Trees divide the rows by {_list_columns(names)} finely: about {share:.0%} of even a small effect gets through."
             return Support(asked, names, "carried", reason, ask, (trees,), by_trees=True)
         if share > 0:
             reason = (
-                f"No noisy table holds {_listed(names)} together, and trees divide the rows by them too coarsely: of a small effect "
+                f"No noisy table holds {_list_columns(names)} together, and trees divide the rows by them too coarsely: of a small effect "
                 f"as little as {share:.0%} may be left in the rows."
             )
             return Support(asked, names, "not carried", reason, ask, (trees,), in_rows=False)
-        return Support(asked, names, "not carried", _absent(names), ask, in_rows=False)
+        return Support(asked, names, "not carried", _say_absent(names), ask, in_rows=False)
 
     # --- formulas --------------------------------------------------------------------------------------
 
@@ -196,11 +196,11 @@ class SupportIndex:
             raise UsageError(f"there is no column '{abridge(by.group(1))}'; there are: {', '.join(self.names[:20])}")
         asked = " ".join(text.split())
         columns = tuple(dict.fromkeys((*parsed.columns, *((by.group(1),) if by else ()))))
-        if planned := self._planned(asked, columns):
+        if planned := self._planned_support(asked, columns):
             return planned
         need = Need.of(parsed, by.group(1) if by else None)
-        main = {group: self._needed(group, need.uses) for group in need.main}
-        rest = {group: self._needed(group, need.uses) for group in need.rest if group not in main}
+        main = {group: self._needed_support(group, need.uses) for group in need.main}
+        rest = {group: self._needed_support(group, need.uses) for group in need.rest if group not in main}
         parts = tuple(sorted((*main.values(), *rest.values()), key=lambda p: -LEVELS.index(p.level)))
         worst_main = max(main.values(), key=lambda p: LEVELS.index(p.level))
         worst = max(parts, key=lambda p: LEVELS.index(p.level))
@@ -211,7 +211,7 @@ class SupportIndex:
             columns=columns,
             level="measured",
             reason="",
-            ask=f"Ask the steward to plan it: --analysis {quoted(asked)}.",
+            ask=f"Ask the steward to plan it: --analysis {quote(asked)}.",
             tables=tuple(dict.fromkeys(t for p in noisy for t in p.tables)),
             standard_error=max(errors, default=0.0 if not noisy else None),
             in_rows=all(p.in_rows for p in parts),
@@ -229,15 +229,15 @@ class SupportIndex:
             return replace(found, level="not carried", reason=together.reason, in_rows=False)
         if worst.level == "not carried":
             reason = (
-                f"Response and terms are in noisy tables, but {_listed(worst.columns)} are not together in any: what the two share is "
+                f"Response and terms are in noisy tables, but {_list_columns(worst.columns)} are not together in any: what the two share is "
                 "left to the model's assumptions, and estimates may be off by a third."
             )
             return replace(found, level="carried", reason=reason)
         if worst.level == "carried":
             return replace(found, level="carried", reason=worst.reason)
-        return replace(found, reason=_all_measured(found), ask="")
+        return replace(found, reason=_say_all_measured(found), ask="")
 
-    def _planned(self, asked: str, columns: tuple[str, ...]) -> Support | None:
+    def _planned_support(self, asked: str, columns: tuple[str, ...]) -> Support | None:
         """The results of an analysis that was agreed upon before."""
         results = [r for r in self.release.results if " ".join(r.formula.split()) == asked]
         told = [c for r in results for c in r.coefficients if c.se is not None]
@@ -255,14 +255,14 @@ class SupportIndex:
         follows = not apart and len(told) == sum(len(r.coefficients) for r in results)
         return Support(asked, columns, "measured", reason, tables=("results.json",), in_rows=follows, planned=True)
 
-    def _needed(self, group: tuple[str, ...], uses: Uses) -> Support:
+    def _needed_support(self, group: tuple[str, ...], uses: Uses) -> Support:
         """One group of columns of a formula, at the resolution at which the formula uses them."""
         found = self._group(group)
         if found.public or found.level == "not carried":
             return found
         for name in group:
             if words := self._coarse(name, uses.get(name, ())):
-                others = _listed([n for n in group if n not in self.public])
+                others = _list_columns([n for n in group if n not in self.public])
                 reason = f"Together with {others} '{name}' was measured only as the schema groups it, and {words}."
                 return replace(found, level="not carried", reason=reason, in_rows=False, coarse=True)
         return found
@@ -274,13 +274,13 @@ class SupportIndex:
         if name not in self.public:
             return ""
         key = (name, uses)
-        if key not in self._known:
+        if key not in self._coarse_uses:
             column = self.release.tables[0].column(name) if self.release.tables.in_memory else None
-            self._known[key] = coarseness(self.release.schema[name], uses, column)
-        return self._known[key]
+            self._coarse_uses[key] = coarseness(self.release.schema[name], uses, column)
+        return self._coarse_uses[key]
 
     @cached_property
-    def _known(self) -> dict[tuple[str, tuple[Node, ...]], str]:
+    def _coarse_uses(self) -> dict[tuple[str, tuple[Node, ...]], str]:
         return {}
 
     # --- the map ---------------------------------------------------------------------------------------
@@ -302,13 +302,13 @@ def _badness(found: Support) -> tuple[int, float, str]:
     return -LEVELS.index(found.level), -noise, found.asked
 
 
-def _released(names: Sequence[str]) -> str:
-    return f"{_listed(names)} {'is' if len(names) == 1 else 'are'} public and released as {'it stands' if len(names) == 1 else 'they stand'}."
+def _say_released(names: Sequence[str]) -> str:
+    return f"{_list_columns(names)} {'is' if len(names) == 1 else 'are'} public and released as {'it stands' if len(names) == 1 else 'they stand'}."
 
 
-def _measured(found: Support, held: Held, rows: int) -> str:
+def _say_measured(found: Support, held: Holding, rows: int) -> str:
     noise = f"the noise on one count is ±{number(held.standard_error)} (standard error)"
-    if found.drowned:
+    if found.noise_dominates:
         return f"The noisy table {held.table} holds it, but {noise}, more than an average cell has rows."
     apart = "" if found.in_rows else "; the model was too small to follow it: use the noisy table, not the rows"
     if not apart and held.made_rows > rows:
@@ -316,32 +316,32 @@ def _measured(found: Support, held: Held, rows: int) -> str:
     return f"The noisy table {held.table} holds it; {noise}{apart}."
 
 
-def _all_measured(found: Support) -> str:
+def _say_all_measured(found: Support) -> str:
     if found.public:
         return "All of its columns are public and released as they stand."
     tables = list(found.tables)
-    some = _listed([f"({t})" if " × " in t else t for t in tables[:3]])
+    some = _list_columns([f"({t})" if " × " in t else t for t in tables[:3]])
     more = f" and {len(tables) - 3} more" if len(tables) > 3 else ""
     noise = f"±{number(found.standard_error)}"
-    noisy = "; noise outweighs the average count in some" if any(p.drowned for p in found.parts) else ""
+    noisy = "; noise outweighs the average count in some" if any(p.noise_dominates for p in found.parts) else ""
     return f"Noisy tables hold every group of columns that it needs: {some}{more}; at most {noise} on one count{noisy}."
 
 
-def _absent(names: Sequence[str]) -> str:
+def _say_absent(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"'{names[0]}' was not measured: its distribution is the model's assumption."
-    return f"No noisy table holds {_listed(names)} together: the rows relate them by way of other columns, if at all."
+    return f"No noisy table holds {_list_columns(names)} together: the rows relate them by way of other columns, if at all."
 
 
 def _ask_columns(names: Sequence[str]) -> str:
     return f"Ask the steward for a table of {' × '.join(names)}, or to plan an analysis that names them (--analysis)."
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_columns(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A formula as a shell takes it."""
     return f"'{text}'" if "'" not in text else f'"{text}"'

@@ -389,4 +389,4 @@ def _row_count(curator: Curator, models: Sequence[FittedModel], order: Order) ->
 def _schema_of(tables: Sets, schema: Schema) -> Schema:
     """The schema of what is released: under `label`, without private columns that no method labels."""
     described = schema.project([n for n in schema.names if n in tables.columns])
-    return released_schema(described if schema.linked in tables.columns else described.unlinked())
+    return released_schema(described if schema.linked in tables.columns else described.without_link())

@@ -42,7 +42,7 @@ class RawColumn:
     """The share of values whose last digit (of whole numbers), or whose hour and minutes (of moments), are 0."""
 
     @property
-    def moved(self) -> float:
+    def mean_shift(self) -> float:
         """By how many standard deviations the mean moved."""
         gap = abs(self.mean[1] - self.mean[0])
         return gap / self.deviation if self.deviation > 0 else (0.0 if gap == 0 else float("inf"))
@@ -63,7 +63,7 @@ def compare_values(authentic: pa.Table, synthetic: pa.Table, both: SideBySide) -
         left, right = (_numbers(table[name], domain) for table in (authentic, synthetic))
         if len(left) and len(right):
             found.append(_compare(name, left, right, domain))
-    return tuple(sorted(found, key=lambda c: -max(c.moved, c.share_moved / NOTICEABLE_SHARE * NOTICEABLE_MEAN)))
+    return tuple(sorted(found, key=lambda c: -max(c.mean_shift, c.share_moved / NOTICEABLE_SHARE * NOTICEABLE_MEAN)))
 
 
 def _numbers(column: pa.ChunkedArray, domain: Bins) -> Floats:
@@ -142,7 +142,7 @@ def _row(c: RawColumn) -> tuple[Cell, ...]:
 def _sentences(found: Findings) -> list[str]:
     said = []
     for c in found["raw_values"]:
-        if c.moved > NOTICEABLE_MEAN:
+        if c.mean_shift > NOTICEABLE_MEAN:
             said.append(f"The mean of {c.column} moved from {c.mean[0]:,.6g} to {c.mean[1]:,.6g}.")
         if c.share_moved > NOTICEABLE_SHARE:
             value, pair = (
@@ -159,10 +159,10 @@ def lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
     """Lines of the summary: the column whose mean moved most, and the worst spike."""
     if not found["raw_values"]:
         return []
-    mean = max(found["raw_values"], key=lambda c: c.moved)
+    mean = max(found["raw_values"], key=lambda c: c.mean_shift)
     share = max(found["raw_values"], key=lambda c: c.share_moved)
     return [
-        (f"mean of {mean.column}: moved by so many standard deviations", mean.moved, 0.0),
+        (f"mean of {mean.column}: moved by so many standard deviations", mean.mean_shift, 0.0),
         (f"frequent value of {share.column}: its share moved by", share.share_moved, 0.0),
     ]
 

@@ -101,7 +101,7 @@ def test_where_nobody_moves_careers_stay(slope):
     codes = careers(300)
     still = replace(codes, columns={**codes.columns, "pay": np.full(len(codes), LEVELS // 2)})
     plain = replace(AIM(rounds=2).fit(Curator.rehearse(still, PureDP(200), seed=3)), drift={})
-    grown = plain.growing([Growth("pay", slope, 0.0)])
+    grown = plain.with_growth([Growth("pay", slope, 0.0)])
     scores = level_scores(panel()["pay"])
     assert abs(grown.drift["pay"]) * np.ptp(scores) <= STEEPEST
     made = grown.sample(1_500, seed=5)

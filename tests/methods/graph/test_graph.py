@@ -80,7 +80,7 @@ def models(draw):
 def test_junction_tree_is_one(case):
     linked, tree, _ = case
     for link in linked:
-        assert tree.holding(link) is not None
+        assert tree.find_clique(link) is not None
     for i, clique in enumerate(tree.cliques):
         assert clique[: len(tree.separators[i])] == tree.separators[i]
         if i:
@@ -110,7 +110,7 @@ def test_marginals_equal_brute_force(case):
     for pair, table in found.items():
         np.testing.assert_allclose(table, marginal_of(full, NAMES, pair), atol=1e-12)
     for pair, table in pairs(tree, beliefs, [("a", "f"), ("b", "e"), ("c",)]).items():
-        assert pair in [("a", "f"), ("b", "e")] or tree.holding(pair) is not None
+        assert pair in [("a", "f"), ("b", "e")] or tree.find_clique(pair) is not None
         np.testing.assert_allclose(table, found[pair], atol=1e-12)
     for wanted in [*permutations("abc"), ("f",), (), ("a", "c", "d", "f"), ("e", "b"), ("f", "a", "d")]:
         np.testing.assert_allclose(marginal(tree, beliefs, wanted), marginal_of(full, NAMES, wanted), atol=1e-12)
@@ -427,7 +427,7 @@ def test_rules_that_no_clique_holds_leave_rows_as_they_are_drawn(monkeypatch):
     monkeypatch.setattr("dipsmith.methods.graph.model.balance", None)
     with pytest.raises(TypeError):
         model.sample(10, seed=1)
-    apart = next(p for p in combinations(model.schema.names, 2) if model.tree.holding(p) is None)
+    apart = next(p for p in combinations(model.schema.names, 2) if model.tree.find_clique(p) is None)
     rule = Rule(tuple((name, (0,)) for name in apart))
     assert len(replace(model, schema=replace(model.schema, rules=(rule,))).sample(10, seed=1)) == 10
 

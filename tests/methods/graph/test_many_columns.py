@@ -24,7 +24,7 @@ def test_the_bound_holds_what_a_link_adds():
         for one, other in combinations(names, 2):
             growth = min(link_growth(tree, one)[other], link_growth(tree, other)[one])
             needed = cells_needed(sizes, [*links, (one, other)])
-            held = tree.holding((one, other)) is not None
+            held = tree.find_clique((one, other)) is not None
             assert (growth == 0) == held
             assert needed <= 1.5 * (tree.cells + growth)
             equal += needed == tree.cells + growth

@@ -5,7 +5,7 @@ import pytest
 
 from dipsmith.methods.graph.entropy import fit
 from dipsmith.methods.graph.evidence import Evidence
-from dipsmith.methods.graph.moves import _falling, expected_moves
+from dipsmith.methods.graph.moves import _fit_falling, expected_moves
 from dipsmith.schema import Schema
 from dipsmith.schema.steps import before, step_schema
 
@@ -119,4 +119,4 @@ def test_falling_numbers_are_the_nearest_that_never_rise():
     for _ in range(30):
         values, weights = random.normal(size=12), random.uniform(0.1, 3, 12)
         expected = isotonic_regression(values, weights=weights, increasing=False).x
-        assert _falling(values, weights) == pytest.approx(expected)
+        assert _fit_falling(values, weights) == pytest.approx(expected)

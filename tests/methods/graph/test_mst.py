@@ -153,7 +153,7 @@ def test_a_column_with_many_levels_is_no_blow_up():
     }  # fmt: skip
     model = MST(max_cells=1000).fit(Curator.rehearse(codes, PureDP(1), seed=1))
     assert max(len(c) for c in model.tree.cliques) == 2
-    assert model.tree.holding(("zip",)) == 0
+    assert model.tree.find_clique(("zip",)) == 0
     assert model.tree.cliques[0] == ("zip",)
     assert len(model.sample(100, seed=1)) == 100
 

@@ -124,7 +124,7 @@ def test_a_tree_beside_what_a_public_table_ties_stays_within_the_limit(room):
     assert sum(belief.size for belief in tables) <= room
     links = set(PublicModel.of(table.codes, schema(), room).interactions)
     assert bool(links) == (room > 60)
-    assert all(model.tree.holding(pair) is not None for pair in links)
+    assert all(model.tree.find_clique(pair) is not None for pair in links)
 
 
 def test_tables_are_joined_by_how_far_they_lie_apart():

@@ -28,7 +28,7 @@ def random_tree(rng: np.random.Generator) -> Tree:
     for _ in range(depth - 1):
         fan = rng.integers(1, 6, size=int(children[-1].sum()))
         children.append(np.where(rng.random(fan.size) < 0.4, fan, 0))
-    return Tree.grown(children)
+    return Tree.build(children)
 
 
 def leaf_matrix(tree: Tree) -> Floats:
@@ -129,7 +129,7 @@ def test_a_difference_of_two_unmeasured_leaves_is_undetermined_and_their_sum_is_
 
 @pytest.mark.parametrize("b", [2, 3, 5])
 def test_own_weight_is_that_of_hay_et_al(b: int) -> None:
-    tree = Tree.grown([b, b, b])
+    tree = Tree.build([b, b, b])
     weight = upward(tree, np.ones(tree.size)).weight
     by_height = {h: weight[tree.layers[4 - h]] for h in (2, 3, 4)}
     published = {2: (0.6667, 0.5714, 0.5333), 3: (0.75, 0.6923, 0.675), 5: (0.8333, 0.8065, 0.8013)}
@@ -140,7 +140,7 @@ def test_own_weight_is_that_of_hay_et_al(b: int) -> None:
 
 @pytest.mark.parametrize("b", [2, 3, 5])
 def test_estimates_are_those_of_hay_et_al(b: int) -> None:
-    tree = Tree.grown([b, b, b])
+    tree = Tree.build([b, b, b])
     rng = np.random.default_rng(b)
     y = rng.normal(size=tree.size)
     z, x = y.copy(), np.empty(tree.size)
@@ -159,7 +159,7 @@ def test_estimates_are_those_of_hay_et_al(b: int) -> None:
 
 @pytest.mark.parametrize(("c", "leaf"), [(2, 0.667), (5, 0.833), (60, 0.984), (322_560, 1.000)])
 def test_variance_of_a_node_and_its_leaves(c: int, leaf: float) -> None:
-    tree = Tree.grown([c])
+    tree = Tree.build([c])
     variances = [sum_variance(tree, np.ones(tree.size), np.arange(tree.size) == node) for node in (0, 1)]
     assert variances[1] == pytest.approx(c / (c + 1), abs=1e-12)
     assert variances[1] == pytest.approx(leaf, abs=5e-4)
@@ -180,7 +180,7 @@ def test_variance_of_a_node_and_its_leaves(c: int, leaf: float) -> None:
 def test_mean_squared_error_by_layer_below_a_public_total(
     fanouts: tuple[int, ...], by_layer: tuple[float, ...]
 ) -> None:
-    tree = Tree.grown(fanouts)
+    tree = Tree.build(fanouts)
     variances = np.ones(tree.size)
     variances[0] = 0.0
     _, result = estimated(tree, np.zeros(tree.size), variances)
@@ -205,7 +205,7 @@ def test_stated_variances_are_those_of_the_linear_map(seed: int) -> None:
 
 def test_exact_nodes_keep_their_value_to_the_last_bit() -> None:
     rng = np.random.default_rng(3)
-    tree = Tree.grown([3, 4, 5])
+    tree = Tree.build([3, 4, 5])
     values, variances = rng.normal(size=tree.size) * 1e3, rng.uniform(0.1, 2, tree.size)
     exact = [0, 2, 7, 30]
     variances[exact] = 0.0
@@ -215,7 +215,7 @@ def test_exact_nodes_keep_their_value_to_the_last_bit() -> None:
 
 
 def test_structural_zeros_empty_the_nodes_above_them() -> None:
-    tree = Tree.grown([2, 2])
+    tree = Tree.build([2, 2])
     variances = np.array([1.0, 1, 1, 0, 0, 1, 1])
     x, result = estimated(tree, [10.0, 5, 9, 0, 0, 4, 4], variances)
     assert x[[1, 3, 4]].tolist() == [0, 0, 0]
@@ -235,7 +235,7 @@ def test_known_parts_that_contradict_a_known_total_are_refused() -> None:
 
 
 def test_what_nothing_determines_is_shared_equally_among_the_unmeasured_leaves() -> None:
-    tree = Tree.grown([[3], [2, 0, 0]])
+    tree = Tree.build([[3], [2, 0, 0]])
     x, variances = estimated(tree, [12, np.nan, np.nan, 3, np.nan, np.nan], [1, *[np.inf] * 2, 1, *[np.inf] * 2])
     np.testing.assert_allclose(x, [12, 6, 3, 3, 3, 3])
     assert variances.tolist() == [1, np.inf, np.inf, 1, np.inf, np.inf]
@@ -271,7 +271,7 @@ def test_parents_out_of_breadth_first_order_are_refused(parent: list[int]) -> No
 
 def test_children_that_do_not_match_the_layer_are_refused() -> None:
     with pytest.raises(UsageError, match="2 nodes"):
-        Tree.grown([[2], [1, 1, 1]])
+        Tree.build([[2], [1, 1, 1]])
 
 
 @pytest.mark.parametrize(

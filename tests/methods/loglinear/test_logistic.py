@@ -205,8 +205,8 @@ def test_thinned_steps_solve_the_equations_of_all_rows(monkeypatch):
     # Weights and penalties come from a quarter of the rows, expectations from all: a fraction of an error bar.
     errors = np.sqrt(np.concatenate([np.diag(c) for c in whole.reading.covariances]))
     assert np.abs((thin.effects - whole.effects) / np.minimum(errors, 1)).max() < 0.35
-    assert len(design.thinned(1500).multiplicities) <= 1500
-    assert design.thinned(1500).multiplicities.sum() == pytest.approx(6000)
+    assert len(design.thin(1500).multiplicities) <= 1500
+    assert design.thin(1500).multiplicities.sum() == pytest.approx(6000)
 
 
 def test_a_large_term_solved_by_itself_agrees_with_all_together(monkeypatch):

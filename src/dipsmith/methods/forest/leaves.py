@@ -70,7 +70,7 @@ class LeafCounts:
         # With two labels a single count was drawn: the other is the size minus it.
         return 1.0 - 1.0 / self.labels if self.public and self.labels > 2 else 1.0
 
-    def working(self, cells: NDArray[np.integer], labels: list[int], places: Ints, size: int) -> WorkingCounts:
+    def place_among(self, cells: NDArray[np.integer], labels: list[int], places: Ints, size: int) -> WorkingCounts:
         """Some leaves and labels at their places among `size` nodes; other nodes get one row that says nothing."""
         here: NDArray[np.integer] | slice = cells
         if self.cells is not None:

@@ -91,7 +91,7 @@ class Ensemble:
     def draw(self, rows: Codes, generator: Generator) -> Codes:
         """The rows with the targets drawn; other columns are kept."""
         drawn = np.empty(len(rows), dtype=np.int64)
-        if not self.columns and not self._barring(rows):
+        if not self.columns and not self._barring_rules(rows):
             drawn = sample_cells(self.trees[0].p[0].astype(np.float64), len(rows), generator)
         else:
             for here, part in self._blocks(rows):
@@ -109,7 +109,7 @@ class Ensemble:
             yield here, rows.take(here) if rows.columns else Codes(self.schema, {}, here.stop - start)
 
     def _labels(self, part: Codes, generator: Generator) -> Ints:
-        if len(self.trees) == 1 or self._barring(part):
+        if len(self.trees) == 1 or self._barring_rules(part):
             return _pick(self._average(part), generator)
         which = generator.integers(0, len(self.trees), len(part))
         asked = part.project(self.columns)
@@ -123,13 +123,13 @@ class Ensemble:
         p = np.zeros((len(part), self.labels.size))
         for table in self.trees:
             p += table.p.take(table.tree.index(part), axis=0)
-        for rule in self._barring(part):
+        for rule in self._barring_rules(part):
             p = self._bar_impossible(p, part, rule)
         # A product with ones is several times as fast as a sum over so short an axis.
         p /= (p @ np.ones(p.shape[1]))[:, None]
         return p
 
-    def _barring(self, part: Codes) -> list[Rule]:
+    def _barring_rules(self, part: Codes) -> list[Rule]:
         """The rules that name a target, and nothing that these rows lack."""
         known, targets = {*part.columns, *self.targets}, {*self.targets}
         return [r for r in self.schema.rules if set(r.attributes) <= known and set(r.attributes) & targets]
@@ -204,7 +204,7 @@ class ForestModel:
         rng = self._generator(seed)
         drawn = {t: np.zeros(len(rows), dtype=np.int64) for t in self.targets}
         for block, here, part in self._parts(rows):
-            for ensemble in self._labelling(block):
+            for ensemble in self._labelling_ensembles(block):
                 part = ensemble.draw(part, rng)
             for name in self.targets:
                 drawn[name][here] = part[name]
@@ -270,7 +270,7 @@ class ForestModel:
         """How often paths ask each column, for the labels of the targets; nothing where sizes were not kept."""
         found: dict[tuple[str, ...], list[tuple[float, dict[str, float]]]] = {}
         for block in self.blocks:
-            for ensemble in self._labelling(block):
+            for ensemble in self._labelling_ensembles(block):
                 for table in ensemble.trees:
                     if table.sizes is not None:
                         mine = table.tree.asked_shares(table.sizes)
@@ -315,7 +315,7 @@ class ForestModel:
         """One that differs between models of different targets: equal draws would make them associated."""
         return generator(None if seed is None else named_seed(seed, self.targets))
 
-    def _labelling(self, block: StratumForest) -> tuple[Ensemble, ...]:
+    def _labelling_ensembles(self, block: StratumForest) -> tuple[Ensemble, ...]:
         """The ensembles that label the targets; others make the columns that these ask."""
         return tuple(e for e in block.ensembles if set(e.targets) <= set(self.targets))
 
@@ -335,7 +335,7 @@ class ForestModel:
 
     def _joint(self, block: StratumForest, rows: Codes) -> Floats:
         """The product of the ensembles' distributions, over all combinations of the labels before."""
-        first, *others = self._labelling(block)
+        first, *others = self._labelling_ensembles(block)
         order, p = [*first.targets], first.probabilities(rows)
         for ensemble in others:
             shape = [self.schema[n].size for n in order]

@@ -153,7 +153,7 @@ class _Families:
         chosen[order[: max(enough, 1)]] = True
         return np.repeat(chosen, self.fans)
 
-    def keeping(self, nodes: Bools) -> _Families:
+    def keep(self, nodes: Bools) -> _Families:
         """Only some of the nodes, and the families that are left."""
         fans = np.add.reduceat(nodes.astype(np.int64), self.starts)
         fans = fans[fans > 0]
@@ -184,7 +184,7 @@ class _Level:
             starts, fans = families.starts[low:high] - start, families.fans[low:high]
             family = _Families(starts, fans, families.group[start:stop], families.groups)
             parts.append((slice(first + start, first + stop), parents[low:high], family))
-        return cls(parts, first + np.flatnonzero(telling), families.keeping(telling), not bool(telling.all()))
+        return cls(parts, first + np.flatnonzero(telling), families.keep(telling), not bool(telling.all()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +236,7 @@ class _Smoother:
         self.root = scipy.special.logit(np.clip(marginal[columns], RAREST, 1.0 - RAREST)).astype(np.float32)
         self.tree = counts.tree
         self.shape = _Shape.of(counts.tree, counts.spread(counts.sizes))
-        self.working = counts.working(self.shape.cells, columns, self.shape.leaves, len(self.shape.nodes))
+        self.working = counts.place_among(self.shape.cells, columns, self.shape.leaves, len(self.shape.nodes))
 
     def run(self) -> tuple[Narrow, list[_LevelEffects]]:
         """The log-odds of all nodes that have rows, and what each level says of a step down."""

@@ -79,7 +79,7 @@ from dipsmith.schema import Marginal, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.households import line_schema
 from dipsmith.schema.places import coarse_schema
-from dipsmith.schema.steps import entering, entry_schema
+from dipsmith.schema.steps import entry_name, entry_schema
 
 STEPS = 40
 """The most iterations of a fit between rounds."""
@@ -175,12 +175,12 @@ class AIM:
         presence = careers.measure_presence(derived, schema, for_presence, some)
         growth = careers.measure_growth(derived, schema, for_growth)
         steps = of_steps._fit_rows(derived.with_fewer_steps(for_steps, some), covered=covered)
-        return careers.CareerModel(schema, steps, entries, presence).growing(growth)
+        return careers.CareerModel(schema, steps, entries, presence).with_growth(growth)
 
     def _of_entries(self, schema: Schema) -> Self:
         """The same method for the entries of a panel."""
-        planned = (*careers.entry_tables(schema), *(tuple(map(entering, names)) for names in self.planned))
-        workload = None if self.workload is None else [tuple(map(entering, names)) for names in self.workload]
+        planned = (*careers.entry_tables(schema), *(tuple(map(entry_name, names)) for names in self.planned))
+        workload = None if self.workload is None else [tuple(map(entry_name, names)) for names in self.workload]
         return replace(self, planned=planned, workload=workload, planned_share=careers.TERMS_SHARE)
 
     def _of_steps(self, schema: Schema) -> Self:

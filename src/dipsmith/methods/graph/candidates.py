@@ -62,7 +62,7 @@ def fitting_candidates(
     needed = cell_counter(tree.sizes, linked)
     fitting = []
     for c in candidates:
-        if len(c) == 1 or (tuple(sorted(c)) in together if len(c) == 2 else tree.holding(c) is not None):
+        if len(c) == 1 or (tuple(sorted(c)) in together if len(c) == 2 else tree.find_clique(c) is not None):
             fitting.append(c)
         elif c not in refused:
             bounded = growth and len(c) == 2

@@ -57,7 +57,7 @@ from dipsmith.schema.steps import (
     band_width,
     before,
     changing_columns,
-    entering,
+    entry_name,
     entry_schema,
     fixed_columns,
     presence_schema,
@@ -155,11 +155,11 @@ class CareerModel:
         people = len(entries)
         present = draw_presence(entries, self.schema, *self._absence()[1:], random)
         holds, past, here = np.arange(people), np.zeros(people, dtype=np.int64), np.zeros(people, dtype=bool)
-        last: dict[str, Ints] = {n: entries[entering(n)].astype(np.int64) for n in (*fixed, *changing)}
+        last: dict[str, Ints] = {n: entries[entry_name(n)].astype(np.int64) for n in (*fixed, *changing)}
         rows = []
         for period in range(self.schema[order].size):
             now = present[holds, period]
-            new = entries[entering(order)] == period
+            new = entries[entry_name(order)] == period
             eager, here_now = np.zeros(people), np.zeros(people, dtype=bool)
             for arrival, who in ((FIRST, now & new), (AGAIN, now & ~new & ~here), (HERE, now & ~new & here)):
                 units = np.flatnonzero(who)
@@ -185,7 +185,7 @@ class CareerModel:
     def _absence(self) -> tuple[Floats, Floats, Floats]:
         """How many units are between their first and last period, the share of these that is away, and of those that returns."""
         order = str(self.schema.unit.order)
-        spans = self.entries.total * self.entries.marginal((entering(order), END))
+        spans = self.entries.total * self.entries.marginal((entry_name(order), END))
         periods, width = self.schema[order].size, band_width(self.schema)
         spans = np.repeat(spans / width, width, axis=1)[:, :periods]
         begin, end = np.indices(spans.shape)
@@ -235,7 +235,7 @@ class CareerModel:
             facts.get("drift", {}),
         )
 
-    def growing(self, growth: Sequence[Growth]) -> Self:
+    def with_growth(self, growth: Sequence[Growth]) -> Self:
         """The same model with careers that grow as measured."""
         if not growth:
             return self
@@ -316,8 +316,8 @@ def measure_presence(steps: Curator, schema: Schema, budget: Budget, most: int) 
 
 def entry_tables(schema: Schema) -> list[tuple[str, ...]]:
     """The tables of entries that careers need: when units come, leave for good, are away; what they are then, by period."""
-    begin = entering(str(schema.unit.order))
-    return [(begin, END, GAPS), *((begin, entering(name)) for name in changing_columns(schema))]
+    begin = entry_name(str(schema.unit.order))
+    return [(begin, END, GAPS), *((begin, entry_name(name)) for name in changing_columns(schema))]
 
 
 def transitions(schema: Schema) -> list[tuple[str, ...]]:

@@ -89,12 +89,12 @@ def fit(
     ]
     base += prior
     for rule in schema.rules:
-        if tree.holding(rule.attributes) is not None:
+        if tree.find_clique(rule.attributes) is not None:
             possible = ~impossible([rule], rule.attributes, tree.shape(rule.attributes))
             base.append((rule.attributes, possible.astype(np.float64)))
     dual = _Dual(tree, tables, total, base, shrink)
     theta = dual.theta(start.potentials if start is not None else {})
-    return dual.fitted(dual.minimise(theta, tolerance, iterations))
+    return dual.distribution_at(dual.minimise(theta, tolerance, iterations))
 
 
 class _Dual:
@@ -196,7 +196,7 @@ class _Dual:
         self.last_shares, self.last_shifts = expected / self.total, self.shifts
         return theta
 
-    def fitted(self, theta: Array) -> Fitted:
+    def distribution_at(self, theta: Array) -> Fitted:
         """The fitted distribution at θ."""
         if self.at is not theta:
             self.propagate(theta)

@@ -63,7 +63,7 @@ class Evidence:
         """What its noise amounts to among so many rows, in nats per row, were every cell as full as the others."""
         return self.variance * (self.values.size / max(total, 1.0)) ** 2 / 2
 
-    def ordered(self, attributes: Sequence[str]) -> Self:
+    def reorder(self, attributes: Sequence[str]) -> Self:
         """The same table with its axes in the order given."""
         axes = [self.attributes.index(n) for n in attributes]
         values = np.ascontiguousarray(self.values.transpose(axes))
@@ -90,7 +90,7 @@ def join_repeats(evidence: Sequence[Evidence]) -> list[Evidence]:
         if old is not new:
             both = old.variance + new.variance
             weight = old.variance / both if both > 0 else 0.5
-            values = old.values + weight * (new.ordered(old.attributes).values - old.values)
+            values = old.values + weight * (new.reorder(old.attributes).values - old.values)
             joined = replace(old, values=values, variance=weight * new.variance)
             found[frozenset(new.attributes)] = joined
     return list(found.values())

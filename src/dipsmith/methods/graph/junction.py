@@ -90,7 +90,7 @@ class JunctionTree:
                 found[parent].append(child)
         return tuple(tuple(c) for c in found)
 
-    def holding(self, attributes: Collection[str]) -> int | None:
+    def find_clique(self, attributes: Collection[str]) -> int | None:
         """The smallest clique that holds all the attributes, None when there is none."""
         wanted = set(attributes)
         holders = [i for i, c in enumerate(self.cliques) if wanted <= set(c)]

@@ -87,9 +87,9 @@ class GraphModel:
         if not self.balances(wanted):
             return rows
         spare = lawful_rows(draw, max(int(SPARE * wanted), LEAST_SPARE), seed)
-        return balance(Codes.concatenate([rows, spare]), wanted, self.expected(wanted), random)
+        return balance(Codes.concatenate([rows, spare]), wanted, self.expected_tables(wanted), random)
 
-    def expected(self, rows: int) -> dict[Attributes, Array]:
+    def expected_tables(self, rows: int) -> dict[Attributes, Array]:
         """The tables that so many rows are balanced to: all pairs that are not too large, and the model's own."""
         tables = pairs(self.tree, self.beliefs, self._small_pairs())
         found: dict[Attributes, Array] = {names: rows * table for names, table in tables.items()}
@@ -101,7 +101,7 @@ class GraphModel:
 
     def balances(self, rows: int) -> bool:
         """Whether rows are balanced: there is something to gain, the model knows all rules, and it takes seconds only."""
-        if len(self.tree.cliques) == 1 or any(self.tree.holding(r.attributes) is None for r in self.schema.rules):
+        if len(self.tree.cliques) == 1 or any(self.tree.find_clique(r.attributes) is None for r in self.schema.rules):
             return False
         if not (small := self._small_pairs()):
             return False

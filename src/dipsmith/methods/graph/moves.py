@@ -87,7 +87,7 @@ def _changes(values: Array, sd: float, missing: int | None) -> Array:
 def _falling_from_mode(rates: Array, spread: Array, cells: Array, sd: float) -> Array:
     """The nearest rates that rise to the most frequent move and fall after it, without those that noise explains."""
     mode, trust = int(np.argmax(rates * spread)), spread**2 / np.maximum(cells, 1)
-    up, down = _falling(rates[mode::-1], trust[mode::-1]), _falling(rates[mode:], trust[mode:])
+    up, down = _fit_falling(rates[mode::-1], trust[mode::-1]), _fit_falling(rates[mode:], trust[mode:])
     found = np.concatenate([up[:0:-1], down])
     # Far moves share one rate. Their sum has noise of its own: what is within it is taken for none.
     _, block = np.unique(found, return_inverse=True)
@@ -96,10 +96,10 @@ def _falling_from_mode(rates: Array, spread: Array, cells: Array, sd: float) -> 
     return np.asarray(found * (1 - doubt**2))
 
 
-def _falling(values: Array, weights: Array) -> Array:
+def _fit_falling(values: Array, weights: Array) -> Array:
     """The nearest numbers that never rise: isotonic regression by its formula of least and largest means.
 
-    >>> _falling(np.array([5.0, 1.0, 3.0, 0.0]), np.ones(4)).tolist()
+    >>> _fit_falling(np.array([5.0, 1.0, 3.0, 0.0]), np.ones(4)).tolist()
     [5.0, 2.0, 2.0, 0.0]
     """
     mass, sums = (np.append(0.0, np.cumsum(x)) for x in (weights, weights * values))

@@ -103,7 +103,7 @@ class PlaceModel:
         if self.areas.balances(len(cells)):
             other, possible = self.areas.complete(known, len(cells), random)
             other = Codes.of(other.schema, {n: np.where(possible, other[n], drawn[n]) for n in other.names}, len(cells))
-            drawn = balance_given(drawn, other, self.areas.expected(len(cells)), random)
+            drawn = balance_given(drawn, other, self.areas.expected_tables(len(cells)), random)
         own = {n: drawn[n] for n in self.schema.names if n in drawn.names}
         return Codes.of(self.schema, own | {place.attribute.name: code}, len(cells))
 

@@ -14,7 +14,7 @@ import numpy as np
 from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.privacy.randomness import Generator
 from dipsmith.schema import Codes, Schema
-from dipsmith.schema.steps import BROKEN, END, GAPS, band_width, entering
+from dipsmith.schema.steps import BROKEN, END, GAPS, band_width, entry_name
 
 
 def shrunk_shares(counts: Floats, of: Floats, variance: float) -> Floats:
@@ -47,7 +47,7 @@ def draw_presence(entries: Codes, schema: Schema, away: Floats, returns: Floats,
     these who come again.
     """
     width, periods, units = band_width(schema), len(away), len(entries)
-    begin = entries[entering(str(schema.unit.order))].astype(np.int64)
+    begin = entries[entry_name(str(schema.unit.order))].astype(np.int64)
     end = np.minimum(entries[END].astype(np.int64) * width + random.integers(0, width, units), periods - 1)
     end = np.maximum(begin, end)
     there = np.arange(periods)

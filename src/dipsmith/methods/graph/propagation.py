@@ -234,7 +234,7 @@ class Propagation:
 
 
 def _holder(tree: JunctionTree, scope: Attributes) -> int:
-    clique = tree.holding(scope)
+    clique = tree.find_clique(scope)
     assert clique is not None
     return clique
 

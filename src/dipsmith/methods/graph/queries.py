@@ -32,7 +32,7 @@ def contract(left: Array, rows: Attributes, right: Array, columns: Attributes, k
     [[3.0, 7.0], [2.0, 4.0]]
     """
     path = _Contraction(rows, columns, kept, dict(zip(columns, right.shape, strict=True)))
-    return path.through(left, path.turned(right))
+    return path.through(left, path.turn(right))
 
 
 class _Contraction:
@@ -49,7 +49,7 @@ class _Contraction:
         names = (*batch, *mine, *yours)
         self.out = [names.index(n) for n in kept]
 
-    def turned(self, right: Array) -> Array:
+    def turn(self, right: Array) -> Array:
         """The second table as one matrix for each combination of what both have and is kept."""
         return right.transpose(self.right).reshape(self.flat)
 
@@ -64,7 +64,7 @@ class _Contraction:
 def marginal(tree: JunctionTree, beliefs: Sequence[Array], attributes: Sequence[str]) -> Array:
     """The probabilities of the cross-table of some attributes, in the order given."""
     wanted = tuple(attributes)
-    clique = tree.holding(wanted)
+    clique = tree.find_clique(wanted)
     if clique is not None:
         return _axes(beliefs[clique], tree.cliques[clique], wanted)
     upward: dict[int, tuple[Array, Attributes]] = {}
@@ -128,7 +128,7 @@ def pairs(
         axes = (*separator, *(n for n in target if n not in separator))
         given = given_separator(_axes(beliefs[clique], tree.cliques[clique], axes), axes, separator)
         path = _Contraction(("", *separator), axes, ("", *target), tree.sizes)
-        return path, path.turned(given)
+        return path, path.turn(given)
 
     def walk(name: str, came_from: int, clique: int, separator: Attributes, table: Array) -> None:
         """Go on from P(name, separator) into a clique and to all that lie behind it."""

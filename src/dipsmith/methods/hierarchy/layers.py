@@ -153,7 +153,7 @@ class Layers:
             fan = self.fanouts(layer)
             fans.append(fan)
             used = np.repeat(used * fan, fan)
-        return Tree.grown([*fans, self.schema.size() // used])
+        return Tree.build([*fans, self.schema.size() // used])
 
     @cached_property
     def leaf_cells(self) -> Ints | slice:

@@ -194,4 +194,4 @@ def _level_sizes(values: int, branching: int) -> tuple[int, ...]:
 
 def _tree(nodes: Sequence[int], branching: int) -> Tree:
     fans = [np.minimum(branching, size - branching * np.arange(above)) for above, size in pairwise(nodes)]
-    return Tree.grown(fans)
+    return Tree.build(fans)

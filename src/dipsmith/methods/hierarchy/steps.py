@@ -194,7 +194,7 @@ class Steps:
             first = tuple(name for group in candidates[: len(candidates) // 2] for name in group)
             return _Stages(chosen, (first,), for_choice) if first else _Stages(facts, (), None)
         depth = self._depth(schema, facts, chosen, candidates)
-        if depth == 0 or len(self._dividing(schema, chosen, candidates, 1)) < 2:
+        if depth == 0 or len(self._dividing_groups(schema, chosen, candidates, 1)) < 2:
             # Where there is nothing to choose between, nothing is paid for choosing.
             return _Stages(facts, _above_leaves(schema, candidates[:depth]), None)
         return _Stages(chosen, tuple(candidates[:depth]), for_choice)
@@ -228,7 +228,7 @@ class Steps:
             depth += 1
         return depth
 
-    def _dividing(self, schema: Schema, facts: Readable, candidates: Sequence[Names], nodes: int) -> list[Names]:
+    def _dividing_groups(self, schema: Schema, facts: Readable, candidates: Sequence[Names], nodes: int) -> list[Names]:
         """The groups that may divide a node that is one of `nodes` like it."""
         if self.layers != "auto":
             return list(candidates)
@@ -269,7 +269,7 @@ class Steps:
         schema, order, nodes = curator.schema, list[Names](), 1
         left = self._candidates(schema)
         for share in budget.split(len(stages.layers)):
-            dividing = self._dividing(schema, stages.facts, left, nodes)
+            dividing = self._dividing_groups(schema, stages.facts, left, nodes)
             if not dividing:
                 break
             within = tuple(name for group in order for name in group)
@@ -290,7 +290,7 @@ class Steps:
                 break
             chosen, below = [], []
             for node in nodes:
-                dividing = self._dividing(schema, stages.facts, node.left, node.nodes)
+                dividing = self._dividing_groups(schema, stages.facts, node.left, node.nodes)
                 group = self._choice(node, dividing, stages.facts, left) if len(node.left) > 1 else ()
                 chosen.append(group)
                 below += node.divide(group, blocks=left > 1)

@@ -184,7 +184,7 @@ class PublicDesign:
     def contrast_information(self, phi: Floats) -> ContrastInformation:
         """Cov_θ S where all terms have the same targets, one label contrast at a time."""
         (same,), first = self._same_targets, self.terms[0]
-        basis = self.thinned(BASIS_ROWS)._decorrelate(phi, first)
+        basis = self.thin(BASIS_ROWS)._decorrelate(phi, first)
         turned = contrasts(first.labels) @ basis
         alike = not self.barred and not any(
             phi[here].any() for t, here in zip(self.terms, self.slices, strict=True) if t.cells > 1
@@ -211,7 +211,7 @@ class PublicDesign:
         helmert = contrasts(term.labels)
         return np.asarray(np.linalg.eigh(helmert.T @ within @ helmert)[1])
 
-    def thinned(self, rows: int) -> PublicDesign:
+    def thin(self, rows: int) -> PublicDesign:
         """The same design seen through about `rows` of its distinct rows, drawn by multiplicity.
 
         Systematic sampling along the rows' order: deterministic, unbiased up to its starting point, and

@@ -136,7 +136,7 @@ def estimate_effects(
     design = equations.design
     strengths = [p.start() for p in equations.penalties] if log_strengths is None else [*log_strengths]
     phi = np.zeros(design.size) if start is None else start.copy()
-    thin = design.thinned(THINNED)
+    thin = design.thin(THINNED)
     groups = [_Group(equations, thin, *group, memory) for group in _groups_to_solve(design)]
     rough = enough >= SHORT
     held = np.zeros(design.size)
@@ -160,7 +160,7 @@ def _read(
     covariances: dict[int, Floats] = {}
     for terms, form in _groups_by_size(equations.design):
         group = _Group(equations, design, terms, form)
-        unshrunk[group.at], found = group.reported(phi, strengths, held)
+        unshrunk[group.at], found = group.report_effects(phi, strengths, held)
         covariances |= found
     return Reading(unshrunk, tuple(covariances[c] for c in range(len(design.terms))))
 
@@ -269,11 +269,13 @@ class _Group:
             if self.form == "by contrast" and length < SHORT and choice.settled:
                 # From here on the penalties stay, and steps only make up for what H̃ leaves out.
                 kept = choice
-                phi[self.at] = secants.accelerated(before[self.at], delta)
+                phi[self.at] = secants.accelerate(before[self.at], delta)
         by_term = dict(zip(self.terms, chosen, strict=True))
         return phi, [by_term.get(c, s) for c, s in enumerate(strengths)], first
 
-    def reported(self, phi: Floats, strengths: Sequence[Floats], held: Floats) -> tuple[Floats, dict[int, Floats]]:
+    def report_effects(
+        self, phi: Floats, strengths: Sequence[Floats], held: Floats
+    ) -> tuple[Floats, dict[int, Floats]]:
         """Effects without the pull of the penalties, and each term's own block of their covariance.
 
         One Gauss–Newton step from the solution with P taken off gives (G + P₀)⁻¹(Gφ + HW(S̃ − E_θ S)), which is
@@ -287,7 +289,7 @@ class _Group:
         ]
         shrunk = [strengths[c][: len(p.structures)] for c, p in zip(self.terms, self.penalties, strict=True)]
         off = [p.start() if f else s for p, s, f in zip(unshrunk, shrunk, self.free, strict=True)]
-        effects, blocks = weighing.reported(phi[self.at], residual, self.terms, unshrunk, off)
+        effects, blocks = weighing.report_effects(phi[self.at], residual, self.terms, unshrunk, off)
         return (effects if self.form == "together" or self.free[0] else phi[self.at]), blocks
 
     def _residual(self, phi: Floats, held: Floats) -> Floats:
@@ -342,12 +344,12 @@ class Secants:
         self.places: list[Floats] = []
         self.steps: list[Floats] = []
 
-    def accelerated(self, place: Floats, step: Floats) -> Floats:
+    def accelerate(self, place: Floats, step: Floats) -> Floats:
         """Where to go from `place`, from which the plain iteration would take `step`.
 
         >>> slow, place = Secants(), np.array([1.0, 1.0])
         >>> for _ in range(4):  # towards zero, by a tenth and by half of the way
-        ...     place = slow.accelerated(place, -place * [0.1, 0.5])
+        ...     place = slow.accelerate(place, -place * [0.1, 0.5])
         >>> bool(np.abs(place).max() < 1e-9)
         True
         """

@@ -153,7 +153,9 @@ class TablePlanner:
     def _weights(self, cliques: Sequence[Clique], budget: Budget, responses: Collection[str] = ()) -> list[float]:
         power = 1 / 3 if budget.currency == "epsilon" else 1 / 2
         cells = [self._cells(c) * c.labels(self.spec.schema) for c in cliques]
-        weights = [float((n * self._bearing(c, responses)) ** power) for n, c in zip(cells, cliques, strict=True)]
+        weights = [
+            float((n * self._noise_in_analyses(c, responses)) ** power) for n, c in zip(cells, cliques, strict=True)
+        ]
         total = sum(weights)
         return [w / total for w in weights]
 
@@ -161,7 +163,7 @@ class TablePlanner:
         """Public cells that hold a row, as far as is known."""
         return max(1, self.facts.occupied(self.spec.schema, clique.predictors))
 
-    def _bearing(self, clique: Clique, responses: Collection[str]) -> float:
+    def _noise_in_analyses(self, clique: Clique, responses: Collection[str]) -> float:
         """How much of the noise on a table goes into the coefficients of planned analyses, up to a constant.
 
         The share of the response's variance that lies between the table's cells (1 for the response's own

@@ -85,7 +85,7 @@ class Weighing:
         """Squared length of a step, scaled by the information."""
         return float(delta @ _times(self.G, delta))
 
-    def reported(
+    def report_effects(
         self,
         phi: Floats,
         residual: Floats,
