@@ -218,6 +218,7 @@ def list_states(running, facts: dict) -> list[State]:
         State("start-refused", "/", refuse_upload),
         State("schema-new", f"/p/{facts['wide']}/schema"),
         State("schema-bulk", f"/p/{facts['wide']}/schema", lambda page: page.check("#all")),
+        State("schema-learn", f"/p/{facts['wide']}/schema", lambda page: page.click("#learn-title")),
         State("plan-ungranted", f"/p/{facts['new']}/plan", planned),
         *(
             State(f"plan-step-{name}", f"{p}/plan", step(name))
@@ -264,6 +265,9 @@ def list_states(running, facts: dict) -> list[State]:
         *(State(f"file-{f.stem}", f.as_uri()) for f in sorted(here.glob("*.html"))),
         *(State(f"file-{f.stem}", f.as_uri()) for f in sorted((running.folder / "comparisons").glob("*/*.html"))[:1]),
         State("compare-running", f"{q}/compare", look),
+        State(
+            "plan-bins", f"{q}/plan", step("protected", fill("#rows", "5000000"), lambda page: page.click("#bins-say"))
+        ),
     ]
     return found
 

@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from html import unescape
 
 import pytest
 from test_studio_browser import fresh, open_step, serious
@@ -54,6 +55,8 @@ def test_what_cannot_be_planned_is_said_and_a_run_refuses_it_for_free(rooms, lin
     assert found["stages"]
     before = rooms.client.get(f"/p/{project}/run")
     assert before.status_code == 200
+    assert 'id="sure">' not in before.text, "nobody is asked to spend on what would be refused"
+    assert why in unescape(before.text)
     request = uuid.uuid4().hex
     answer = rooms.ask("POST", f"/api/p/{project}/run", {"request": request}, expect=400)
     assert why in answer["error"]

@@ -24,11 +24,12 @@ from dipsmith.studio import jobs
 from dipsmith.studio.accounts import account_of
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.check import is_unchecked
+from dipsmith.studio.choices import Choices
 from dipsmith.studio.members import members_file
 from dipsmith.studio.plan import choices_of, commands, facts_of, ready, spending
 from dipsmith.studio.schema import schema_of
 from dipsmith.studio.views import Screen, Visit
-from dipsmith.studio.workspace import name_files
+from dipsmith.studio.workspace import Project, Workspace, name_files
 from dipsmith.synthesis.public import require_apart
 from dipsmith.synthesis.settings_in_words import settings_in_words
 from dipsmith.synthesis.writing import require_absent
@@ -44,6 +45,8 @@ def show(visit: Visit) -> Screen:
         account = account_of(workspace, project.name)
         spends = spending(account, choices.budget, schema)
         analyses = choices.planned(schema)
+        if refused := _refused(workspace, project, schema, choices):
+            spends = {"sentence": f"{refused}. Mend it on the Plan page.", "allowed": False, "units": None}
     except (SchemaError, UsageError) as error:
         return Screen("run.html", {**values, "command": "", "problem": str(error)})
     seen = watch(visit)
@@ -64,6 +67,16 @@ def show(visit: Visit) -> Screen:
         "state": {"project": project.id, "request": uuid.uuid4().hex, **seen},
     }
     return Screen("run.html", values)
+
+
+def _refused(workspace: Workspace, project: Project, schema: Schema, choices: Choices) -> str:
+    """Why a run would be refused, before anybody is asked to spend; nothing where it would not be."""
+    try:
+        ready(workspace, project, schema, choices)
+        choices.files.target(schema, workspace.public_file)
+    except DipsmithError as error:
+        return name_files(str(error), workspace.folder)
+    return ""
 
 
 def start(visit: Visit) -> Mapping[str, Any]:

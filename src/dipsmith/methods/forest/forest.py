@@ -98,7 +98,7 @@ class Forest:
     predictors: Sequence[str] | None = None
     trees: int = field(default=1, metadata=knob(1, 10, 1, "trees"))
     n_b: int | None = field(
-        default=None, metadata=knob(20, 5000, 10, "n_B: split a node only if it has so many records")
+        default=None, metadata=knob(20, 5000, 10, "records from which a branch is split, n_B")
     )
     n_leaf: int | None = field(default=None, metadata=knob(10, 2500, 10, "fewest records in a leaf"))
     weights: Literal["auto"] | Mapping[str, float] | None = "auto"

@@ -21,13 +21,14 @@ export function learn(project, page) {
       allowed = spending.allowed;
       el('learn-sentence').textContent = spending.sentence;
       el('learn-sentence').classList.toggle('error', !allowed);
+      el('learn-grant').hidden = allowed;
     } catch (error) {
       if (mine !== asked) return;
       allowed = false;
       el('learn-sentence').textContent = '';
+      el('learn-grant').hidden = true;
       el('learn-says').textContent = `${error.message.replace(/^./, (c) => c.toUpperCase())}.`;
     }
-    el('learn-grant').hidden = allowed;
     ready();
   }
 
