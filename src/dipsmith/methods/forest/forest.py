@@ -97,9 +97,7 @@ class Forest:
     targets: Sequence[str] | None = None
     predictors: Sequence[str] | None = None
     trees: int = field(default=1, metadata=knob(1, 10, 1, "trees"))
-    n_b: int | None = field(
-        default=None, metadata=knob(20, 5000, 10, "records from which a branch is split, n_B")
-    )
+    n_b: int | None = field(default=None, metadata=knob(20, 5000, 10, "records from which a branch is split, n_B"))
     n_leaf: int | None = field(default=None, metadata=knob(10, 2500, 10, "fewest records in a leaf"))
     weights: Literal["auto"] | Mapping[str, float] | None = "auto"
     must_include: Sequence[str] = ()
