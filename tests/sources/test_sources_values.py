@@ -64,7 +64,7 @@ def outcome(data: object) -> str:
 
 def reader(table: pa.Table, folder: Path) -> object:
     del folder
-    return table.to_reader(max_chunksize=2)
+    return table.to_reader(max_chunksize=max(1, (table.num_rows + 1) // 2))  # more than one batch, and few
 
 
 def batch(table: pa.Table, folder: Path) -> object:
