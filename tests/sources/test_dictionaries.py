@@ -163,6 +163,9 @@ def test_data_dictionaries_in_csv_and_excel(tmp_path):
     (tmp_path / "long.csv").write_text("name,value,value label\nsex,1,men\n,2,women\n")
     (fact,) = read_dictionary(tmp_path / "long.csv")
     assert fact.values == (("1", "men"), ("2", "women"))
+    (tmp_path / "long.csv").write_text("name,value,label\nsex,1,men\nsex,2,women\nage,,Age\n")
+    sex, age = read_dictionary(tmp_path / "long.csv")
+    assert (sex.title, sex.values, age.title) == ("", (("1", "men"), ("2", "women")), "Age")
     (tmp_path / "rows.csv").write_text("age,sex\n3,F\n")
     with pytest.raises(SourceError, match="names no column 'name'"):
         read_dictionary(tmp_path / "rows.csv")
@@ -179,6 +182,12 @@ def test_data_dictionaries_in_csv_and_excel(tmp_path):
         ("08:00; 20:00", ("string", None, None, ("08:00", "20:00"))),
         ("18-24, 25-34, 35+", ("string", None, None, ("18-24", "25-34", "35+"))),
         ("0-98; 99 = refused", (None, None, None, ())),
+        (">= 0", ("integer", "0", None, ())),
+        ("at most 99.5", ("number", None, "99.5", ())),
+        ("1 - none; 2 - school", ("string", None, None, ("1", "2"))),
+        ("1 none, 2 school", ("string", None, None, ("1", "2"))),
+        ("1 week, 2 weeks", ("string", None, None, ("1 week", "2 weeks"))),
+        ("1 - 4; 5 - 9", ("string", None, None, ("1 - 4", "5 - 9"))),
     ],
 )
 def test_a_cell_of_values_is_a_range_or_a_list_and_never_a_range_taken_for_a_value(tmp_path, cell, expected):

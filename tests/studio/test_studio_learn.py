@@ -58,6 +58,7 @@ def test_what_is_learned_is_priced_charged_once_and_fills_the_draft(studio, tmp_
     told = here.ask("POST", f"/api/p/{project}/learn/price", {"epsilon": "1", "delta": "1e-6"})
     assert told["columns"] == ["age", "pay", "region", "note"], "the identifier is left out, and costs nothing"
     assert told["spending"]["sentence"].startswith("Learning 4 columns spends ε = 1 of the ε = 2 granted to 'table'")
+    assert told["advice"].startswith("Noise hides about 3 times more than the same ε and δ would from a grant of both")
     ledger = Ledger(tmp_path / "budget.db")
     assert ledger.show("table").spent == 0, "a price is not a charge"
 
@@ -78,6 +79,7 @@ def test_what_is_learned_is_priced_charged_once_and_fills_the_draft(studio, tmp_
     # A column that is complete is not learned again; what was learned before stays said.
     told = here.ask("POST", f"/api/p/{project}/learn/price", {"epsilon": "0.1", "delta": ""})
     assert told["columns"] == ["note"]
+    assert told["advice"] == "", "without δ there is nothing to compare"
     job = learned(here, project, epsilon="0.1", delta="")
     after = take(here, project, job, 3)["document"]
     assert after["provenance"] == "learned, ε = 0.1; other columns learned, ε = 1, δ = 1e-06"

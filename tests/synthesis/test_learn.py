@@ -402,6 +402,11 @@ def test_the_command_asks_for_unit_and_neighbours_and_charges(tmp_path, monkeypa
     assert schema.provenance == "learned, ε = 1, δ = 1e-09"
     assert ds.Ledger("b.db").show("people").delta == Fraction(1, 8 * 10**9)
     assert run.invoke(app, ["schema", "check", "people.yaml"]).exit_code == 0
+    assert "times more" not in done.stderr
+    (tmp_path / "people.csv").rename("again.csv")
+    assert run.invoke(app, ["ledger", "grant", "again", "--epsilon", "2", "--ledger", "c.db"]).exit_code == 0
+    done = run.invoke(app, ["schema", "learn", "again.csv", *base[3:-1], "c.db", *terms])
+    assert "times more than the same ε and δ would from a grant of both" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def learn(
     """Learn types, bounds, bins and levels privately, charge the ledger, and write a draft to edit."""
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.sources import source
-    from dipsmith.synthesis.learn import divide_delta, learn_schema, name_of
+    from dipsmith.synthesis.learn import advise_rho, divide_delta, learn_schema, name_of
 
     if neighbours is None or unit is None:
         raise UsageError(
@@ -208,6 +208,8 @@ def learn(
         "unsaid": list(found.unsaid),
         "request": found.request,
     }
+    if advice := advise_rho(len(rows.columns) - len(skip or ()), budget, delta):
+        warn(f"{advice}: ledger grant {called} --epsilon … --delta …")
     next_step = f"Learned {target}: look it over, then: {command('schema', 'check', target)}"
     answer(json, facts, str(found), next_step)
 

@@ -105,7 +105,9 @@ def _propose_list(fact: ColumnFacts, values: Sequence[tuple[str, str]]) -> tuple
         found["ordered"] = True
     if not fact.missing:
         found["other"] = listed[-1]
-    reason = f"{len(raw)} listed values" + (", released under their labels" if "collapse" in found else "")
+    reason = f"{len(raw)} listed value{'s'[: len(raw) > 1]}" + (
+        ", released under their labels" if "collapse" in found else ""
+    )
     return found, reason + ("" if fact.missing else "; any other value counts as the last")
 
 

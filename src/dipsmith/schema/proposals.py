@@ -194,13 +194,14 @@ def cut_by_magnitude(scale: Scale, cells: CellCounts, spikes: Sequence[tuple[flo
         cells = cells.within(-LARGEST, LARGEST)
     counts = cells.counts
     points = sorted(value for value, _ in spikes)
+    rare = all(rows < FEW * counts.sum() for _, rows in spikes)
     sure = counts > cells.doubt
     # a run of cells of few rows is one bin; joined to a full one it would stretch that over its own range
     inner = [edge for edge, a, b in zip(cells.edges[1:-1], sure[:-1], sure[1:], strict=True) if a or b]
     edges = [cells.edges[0], *inner, cells.edges[-1]]
     edges = set_apart(edges, points, step)
     low, high = edges[0], edges[-1]
-    apart = _tell_apart(scale, points)
+    apart = _tell_apart(scale, points, rare=rare)
     finer = "" if cells.doubt else ", finer where many rows are"
     keys = _bounds(scale, low, high) | {"bins": {"edges": _edges(scale, edges), "law": "log"}}
     return Cut(
@@ -241,10 +242,16 @@ def _edges(scale: Scale, edges: Sequence[float]) -> list[object]:
     return [as_plain(scale, float(e)) for e in edges]
 
 
-def _tell_apart(scale: Scale, values: Sequence[float]) -> str:
-    """That some values have bins of their own; nothing where none has."""
+def _tell_apart(scale: Scale, values: Sequence[float], *, rare: bool = False) -> str:
+    """That some values have bins of their own; nothing where none has. Rare ones have them for their meaning, as 0 has.
+
+    >>> _tell_apart("integer", [0, 99]), _tell_apart("integer", [0], rare=True)
+    ('; 0, 99 apart, values of many rows', '; 0 apart')
+    """
+    if not values:
+        return ""
     listed = ", ".join(str(as_plain(scale, float(v))) for v in values)
-    return f"; {listed} apart, {'values' if len(values) > 1 else 'a value'} of many rows" if values else ""
+    return f"; {listed} apart" + ("" if rare else f", {'values' if len(values) > 1 else 'a value'} of many rows")
 
 
 PARTS = {1: (1.2, 1.4, 1.6, 1.8), 2: (2.2, 2.5, 3.0, 3.5, 4.0, 4.5), 5: (6.0, 7.0, 8.0, 9.0)}

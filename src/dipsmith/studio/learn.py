@@ -24,7 +24,7 @@ from dipsmith.studio.run import charge_and_launch, paid_jobs
 from dipsmith.studio.schema import report
 from dipsmith.studio.views import Visit
 from dipsmith.studio.workspace import Project, Workspace
-from dipsmith.synthesis.learn import METHOD, blank_schema, divide_delta
+from dipsmith.synthesis.learn import METHOD, advise_rho, blank_schema, divide_delta
 
 _OF_A_COLUMN = ("name", "role", "title")
 """What a draft says of a column that stays when its values are learned."""
@@ -34,9 +34,10 @@ def price(visit: Visit) -> Mapping[str, Any]:
     """What learning would cost, and of which columns; nothing is read."""
     terms = _terms(visit.workspace, visit.project)
     blank = _blank(visit.workspace, visit.project, terms)
-    budget, _ = _budget(visit)
+    budget, delta = _budget(visit)
     told = spending(account_of(visit.workspace, blank.name), budget, blank, f"Learning {_many(len(blank.names))}")
-    return {"spending": told, "columns": list(blank.names)}
+    advice = advise_rho(len(blank.names), budget, delta)
+    return {"spending": told, "columns": list(blank.names), "advice": f"{advice}." if advice else ""}
 
 
 def begin(visit: Visit) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import sha256
+from math import log, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import declared_types
 from dipsmith.synthesis.exit import Exit
 from dipsmith.synthesis.learned_fields import (
+    FALSE_ALARM,
     DraftField,
     FoundType,
     ValueExtent,
@@ -57,6 +59,8 @@ from dipsmith.synthesis.writing import damage, require_absent, whole_file
 METHOD = "schema learn"
 """What the ledger calls a run that learns a schema."""
 FORMS_SHARE = Fraction(1, 10)
+WORTH_SAYING = 2
+"""So many times less noise is worth another kind of grant."""
 LEVELS_WEIGHT = 2
 """A text column's share of the rest, against a number's."""
 
@@ -174,6 +178,24 @@ def divide_delta(book: Ledger, name: str, epsilon: Amount, delta: Amount | None)
         return PureDP(epsilon), None if delta is None else _delta_of(delta)
     half = _delta_of(delta) / 2
     return ZCDP.from_approx(epsilon, half), half / delta_parts(PureDP(epsilon))
+
+
+def advise_rho(columns: int, budget: Budget, delta: Amount | None) -> str:
+    """One sentence where the same ε and δ, paid from a grant in ρ, would buy much less noise; empty where not.
+
+    >>> advise_rho(42, PureDP("0.1"), "1e-9")
+    'Noise hides about 10 times more than the same ε and δ would from a grant of both (ε and δ)'
+    >>> advise_rho(42, PureDP("0.1"), None), advise_rho(1, PureDP(1), "1e-9")
+    ('', '')
+    """
+    if delta is None or not isinstance(budget, PureDP):
+        return ""
+    chances = log(columns * Forms("").size / FALSE_ALARM)
+    share, rho = float(FORMS_SHARE), ZCDP.from_approx(budget.exact, _delta_of(delta) / 2).rho
+    gain = columns / (share * budget.epsilon) * chances / sqrt(columns / (share * rho) * chances)
+    if gain < WORTH_SAYING:
+        return ""
+    return f"Noise hides about {gain:.0f} times more than the same ε and δ would from a grant of both (ε and δ)"
 
 
 def _delta_of(delta: Amount) -> Fraction:

@@ -2,8 +2,8 @@
 
 The header names at least the column (name, variable, column, field); besides, whatever there is of label (title,
 description), type (format), values (codes, categories, levels), value and value label, minimum, maximum. Values in one cell
-are written ``1 = yes; 2 = no`` or ``F, M``, a range ``0-120`` or ``0 to 120``; where a line has one value, the lines of a
-column follow each other. In R: ``data.frame(name = names(d), type = sapply(d, function(x) class(x)[1]), values =
+are written ``1 = yes; 2 = no``, ``1 - yes; 2 - no``, ``1 yes; 2 no`` or ``F, M``, a range ``0-120`` or ``0 to 120``, one bound
+``>= 0``; where a line has one value, the lines of a column follow each other. In R: ``data.frame(name = names(d), type = sapply(d, function(x) class(x)[1]), values =
 sapply(d, function(x) paste(levels(x), collapse = ";")))``, written with ``write.csv``.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import re
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 
 from dipsmith.errors import MissingExtraError, SourceError
@@ -38,6 +39,9 @@ _DAY, _NUMBER = r"\d{4}-\d\d-\d\d", r"-?\d+(?:\.\d+)?"
 _RANGE = re.compile(
     rf"\s*\[?(?P<low>{_DAY}(?!\s*-)|{_NUMBER})\s*(?:-|–|—|\.\.+|…|\bto\b)\s*(?P<high>{_DAY}|{_NUMBER})\]?\s*"
 )
+_BOUND = re.compile(rf"\s*(?P<sign>>=?|≥|<=?|≤|at least|at most)\s*(?P<bound>{_NUMBER})\s*")
+_LABELS = (re.compile(r"(\S+)\s+[-–—]\s+(.*\S)"), re.compile(r"(-?\d+)\s+([^\W\d].*)"))
+"""A value, and its label behind a dash, or behind a blank where the value is a whole number."""
 
 
 def read_listing(path: Path) -> list[ColumnFacts]:
@@ -62,7 +66,12 @@ def read_listing(path: Path) -> list[ColumnFacts]:
 def _fact(name: str, entries: list[dict[str, str]]) -> ColumnFacts:
     first = {key: next((e[key] for e in entries if e[key]), "") for key in _KEYS}
     values = [(e["value"], e["value label"]) for e in entries if e["value"]]
-    span = None if values else _RANGE.fullmatch(first["values"])
+    if len({e["title"] for e in entries}) > 1 and not first["value label"] and all(e["value"] for e in entries):
+        values, first["title"] = (
+            [(e["value"], e["title"]) for e in entries],
+            "",
+        )  # a label of each value, not of the column
+    span = None if values else _read_range(first["values"])
     listed = [] if span else values or _values(first["values"])
     kind = next((t for words, t in _TYPES if re.search(words, first["type"].lower())), None)
     if span and kind not in ("integer", "number", "date", "datetime"):
@@ -72,11 +81,25 @@ def _fact(name: str, entries: list[dict[str, str]]) -> ColumnFacts:
         kind or ("string" if listed else None),
         first["title"],
         tuple(listed),
-        first["minimum"] or (span["low"] if span else None),
-        first["maximum"] or (span["high"] if span else None),
+        first["minimum"] or (span["low"] or None if span else None),
+        first["maximum"] or (span["high"] or None if span else None),
         missing=first["missing"].lower() in ("true", "yes", "y", "1"),
         ordered="ordinal" in first["type"].lower() or "ordered" in first["type"].lower(),
     )
+
+
+def _read_range(cell: str) -> dict[str, str] | None:
+    """The bounds that a cell states, an empty one where it states one alone; None where it states none.
+
+    >>> _read_range("0 to 120"), _read_range(">= 0"), _read_range("<=50K")
+    ({'low': '0', 'high': '120'}, {'low': '0', 'high': ''}, None)
+    """
+    if span := _RANGE.fullmatch(cell):
+        return span.groupdict()
+    if alone := _BOUND.fullmatch(cell):
+        below = alone["sign"][0] in ">≥" or alone["sign"] == "at least"
+        return {"low": alone["bound"] if below else "", "high": "" if below else alone["bound"]}
+    return None
 
 
 def _values(cell: str) -> list[tuple[str, str]]:
@@ -84,14 +107,31 @@ def _values(cell: str) -> list[tuple[str, str]]:
 
     >>> _values("1 = yes; 2 = no"), _values("<=50K | >50K"), _values("0-98; 99 = refused")
     ([('1', 'yes'), ('2', 'no')], [('<=50K', ''), ('>50K', '')], [])
+    >>> _values("1 - yes; 2 - no"), _values("1 yes, 2 no"), _values("1 room, 2 rooms")
+    ([('1', 'yes'), ('2', 'no')], [('1', 'yes'), ('2', 'no')], [('1 room', ''), ('2 rooms', '')])
     """
-    parts = re.split(r"[;|\n]" if re.search(r"[;|\n]", cell) else ",", cell)
+    parts = [part.strip() for part in re.split(r"[;|\n]" if re.search(r"[;|\n]", cell) else ",", cell) if part.strip()]
+    if found := _split_labels(parts):
+        return found
     # neither a comparison (<=50K) nor a time (08:30) is a value with its label
-    pairs = [re.split(r"(?<=[^<>!=\s])\s*(?:=|:(?!\d))\s*", part.strip(), maxsplit=1) for part in parts if part.strip()]
+    pairs = [re.split(r"(?<=[^<>!=\s])\s*(?:=|:(?!\d))\s*", part, maxsplit=1) for part in parts]
     ranges = sum(_RANGE.fullmatch(pair[0]) is not None for pair in pairs)
     if ranges == 1 and any(len(pair) > 1 for pair in pairs):
         return []
     return [(pair[0], pair[1] if len(pair) > 1 else "") for pair in pairs]
+
+
+def _split_labels(parts: list[str]) -> list[tuple[str, str]]:
+    """Values and labels that a dash or a blank keeps apart, where that can be meant: none for ranges, counts (1 room, 2 rooms)."""
+    if len(parts) < 2 or any(_RANGE.fullmatch(part) for part in parts):
+        return []
+    for form in _LABELS:
+        pairs = [(match[1], match[2]) for part in parts if (match := form.fullmatch(part))]
+        labels = sorted(label.casefold() for _, label in pairs)
+        alike = any(after.startswith(label) for label, after in pairwise(labels))
+        if len({value for value, _ in pairs}) == len(parts) and not alike:
+            return pairs
+    return []
 
 
 def _read_delimited(path: Path) -> list[list[str]]:

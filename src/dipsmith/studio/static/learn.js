@@ -16,16 +16,18 @@ export function learn(project, page) {
     el('learn-says').textContent = '';
     try {
       await page.save();
-      const { spending } = await ask('POST', `${address}/price`, amounts());
+      const { spending, advice } = await ask('POST', `${address}/price`, amounts());
       if (mine !== asked) return;
       allowed = spending.allowed;
       el('learn-sentence').textContent = spending.sentence;
+      el('learn-advice').textContent = advice;
       el('learn-sentence').classList.toggle('error', !allowed);
       el('learn-grant').hidden = allowed;
     } catch (error) {
       if (mine !== asked) return;
       allowed = false;
       el('learn-sentence').textContent = '';
+      el('learn-advice').textContent = '';
       el('learn-grant').hidden = true;
       el('learn-says').textContent = `${error.message.replace(/^./, (c) => c.toUpperCase())}.`;
     }
