@@ -18,7 +18,7 @@ settings.load_profile("untimed")  # no test asserts a time: others may be using 
 PLUGIN = Path(__file__).parent / "plugin" / "package"
 SERVERS = {"postgresql", "spark", "opened", "studio", "shared"}
 BROWSERS = {"browser", "visit"}
-SLOW = {"plugged"}
+SLOW = {"plugged", "install_package"}
 AUDIT = Path(__file__).parent / "audit"
 DRAWING = {"docs", "experiments", "packaging", "report", "studies", "studio", "utility"}
 """Folders whose tests draw figures; elsewhere a release that is saved has tables only, unless a test is marked."""
@@ -69,15 +69,24 @@ def snapshot(request):
 
 
 @pytest.fixture(scope="session")
-def plugged(tmp_path_factory) -> str:
+def plugged(install_package) -> str:
     """The interpreter of an environment that sees ours, and has the plug-in installed."""
-    place = tmp_path_factory.mktemp("plugged")
+    return install_package(PLUGIN)
+
+
+@pytest.fixture(scope="session")
+def install_package(tmp_path_factory):
+    """Install a package into a fresh environment that sees ours; gives its interpreter."""
+    return lambda package: _install(package, tmp_path_factory.mktemp("plugged"))
+
+
+def _install(package: Path, place: Path) -> str:
     venv.create(place, symlinks=True)
     python = place / "bin" / "python"
     (packages,) = place.glob("lib/python*/site-packages")
     ours = next(p for p in site.getsitepackages() if p.endswith("site-packages"))
     (packages / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
-    copy = shutil.copytree(PLUGIN, place / "package")  # what is built must not leave files in the checkout
+    copy = shutil.copytree(package, place / "package")  # what is built must not leave files in the checkout
     uv = Path(sys.executable).with_name("uv")
     assert uv.exists(), "uv is missing: run the tests by make test"
     installed = subprocess.run(

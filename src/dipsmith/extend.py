@@ -1,4 +1,4 @@
-"""What authors of methods, metrics and sources import: this module and `dipsmith` itself, nothing else.
+"""What authors of methods, metrics and sources import: this module, `dipsmith.testing` and `dipsmith` itself, nothing else.
 
 A package registers a method by an entry point, and `dipsmith.testing.check_method` shows that it keeps the rules::
 
@@ -40,6 +40,7 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.randomness import generator
 from dipsmith.privacy.score import Score
+from dipsmith.report.content import Figure, Table
 from dipsmith.schema import Attribute, Bins, Categories, Cells, Codes, Marginal, Rule, Schema, Unit
 from dipsmith.sources.source import Input, Source
 
@@ -78,6 +79,7 @@ __all__ = [
     "Curator",
     "DipsmithError",
     "Effort",
+    "Figure",
     "Findings",
     "Input",
     "InputError",
@@ -106,6 +108,7 @@ __all__ = [
     "Source",
     "SourceError",
     "Suitability",
+    "Table",
     "TreeNode",
     "Unit",
     "UnsupportedError",

@@ -6,7 +6,8 @@ are not read.
 
 Which sources there are is a matter of registration: every entry point of the group `dipsmith.sources` is a function
 that is shown what a user gave (an `Input`) and answers with a `Source`, or None if it is not its business. An address
-such as ``postgresql://…`` goes to the entry point of its scheme's name, anything else to all of them in turn.
+such as ``postgresql://…`` goes to the entry point of its scheme's name, anything else to all of them in turn: those of
+other packages first, because dipsmith's own read every path that nobody else claims.
 
 *Privacy.* Whether `check` fails depends on the syntax of the input (encoding, quoting, field count,
 required columns), never on what a well-formed value says; that much is treated as public. No message
@@ -25,7 +26,7 @@ from typing import Any, Protocol, cast
 import pyarrow as pa
 
 from dipsmith.errors import SourceError, UsageError
-from dipsmith.registry import entry_points_of, load
+from dipsmith.registry import OURS, entry_points_of, load, package_of
 
 Progress = Callable[[float], None]
 """Told the fraction read so far, 0 to 1."""
@@ -175,8 +176,9 @@ def source(
     given = Input(data, table, encoding, delimiter)
     if all(hasattr(type(data), verb) for verb in ("columns", "check", "batches", "describe")):
         return cast("Source", data)
-    names = entry_points_of("sources")
-    for name in [given.scheme] if given.scheme in names else names:
+    points = entry_points_of("sources")
+    others_first = sorted(points, key=lambda name: package_of(points[name]) == OURS)
+    for name in [given.scheme] if given.scheme in points else others_first:
         found: Source | None = load("sources", name)(given)
         if found is not None:
             return found
