@@ -546,6 +546,39 @@ def test_blanks_that_noise_may_hide_are_asked_for():
     assert "missing" not in clear.text
 
 
+def test_words_among_numbers_do_not_make_levels_of_them():
+    """Amounts with decimals are numbers, whose words count as missing; whole numbers may be codes: the steward says."""
+    rng = np.random.default_rng(5)
+    none = np.arange(6000) % 5 == 0
+    rows = pd.DataFrame({
+        "pay": np.where(none, "N", np.round(np.exp(rng.normal(8, 1, 6000)), 2).astype(str)),
+        "share": np.where(none, "N", (np.arange(6000) * 37 % 5001).astype(str)),
+        "grade": np.where(none, "N", (np.arange(6000) % 4).astype(str)),
+        "plain": np.arange(6000) * 37 % 5001,
+    })  # fmt: skip
+    terms = {"neighbours": "add-remove", "unit": "row", "testing": True, "noise_seed": 1, "delta": "1e-6"}
+    learned = ds.learn_schema(rows, name="p", budget=ds.PureDP(20), **terms)
+    fields = {f["name"]: f for f in yaml.safe_load(learned.text)["fields"]}
+    assert (fields["pay"]["type"], fields["pay"]["missing"]) == ("number", True)
+    assert "words among the numbers count as missing" in learned.text
+    assert learned.unsaid == ("share",)
+    assert "most are numbers, others words" in learned.text
+    assert {"0", "1", "2", "3", "N"} <= set(fields["grade"]["enum"])
+    assert (fields["plain"]["type"], "missing" in fields["plain"]) == ("integer", False)
+
+
+def test_noise_alone_does_not_open_amounts_below_zero():
+    """Cells above those that surely hold rows belong to them where they probably do; below 0 only where they surely do."""
+    counts = np.zeros(Magnitudes("a", True).size, np.int64)
+    half = Magnitudes("a", True).ranges // 2
+    counts[half : half + 6] = 900
+    counts[half - 1] = 60
+    found = find_extent(FoundType("age", "integer", missing=False), counts, doubt=100.0)
+    assert found.cells.edges[0] == 0
+    counts[half - 1] = 150
+    assert find_extent(FoundType("age", "integer", missing=False), counts, doubt=100.0).cells.edges[0] < 0
+
+
 def test_the_more_columns_the_fewer_narrow_bins():
     """Tables of pairs grow with the square of bins times the square of columns."""
     cells = CellCounts(np.arange(0.0, 111.0), np.full(110, 400.0))

@@ -65,6 +65,10 @@ class FoundType:
     spelling: Spelling | None = None
     values: int = 0
     doubt: float = 0.0
+    numbers: int = 0
+    """How many of the values of a text column are numbers."""
+    words: bool = False
+    """Whether words stand among numbers with decimals, where there is none."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +103,10 @@ def find_type(column: str, counts: Ints, doubt: float, declared: str | None) -> 
 
     whole, decimals = ("integer",), ("1 decimal", "2 decimals", "more decimals", "1.234")
     times = ("minute", "second", "fraction")
-    if declared == "string" or real("code", "text"):
-        return of("string", blank) if known + words > doubt else None
+    counted = sum(by[f] for f in (*whole, *decimals))
+    amounts = declared != "string" and not real("code") and real(*decimals) and 2 * counted > known
+    if declared == "string" or (real("code", "text") and not amounts):
+        return replace(of("string", blank), numbers=0 if declared else counted) if known + words > doubt else None
     empty = blank or words > doubt
     if any(map(real, spelled_forms.FORMS)):
         spelling, read, fractions = spelled_forms.choose_spelling(by)
@@ -108,7 +114,7 @@ def find_type(column: str, counts: Ints, doubt: float, declared: str | None) -> 
             return of("string", blank)
         kind: Type = "date" if spelling.format else "number" if fractions > max(doubt, FEW * known) else "integer"
         return of(kind, empty, spelling=spelling)
-    sums = {"moment": sum(by[f] for f in ("date", *times)), "number": sum(by[f] for f in (*whole, *decimals))}
+    sums = {"moment": sum(by[f] for f in ("date", *times)), "number": counted}
     if max(*sums.values(), by["boolean"]) <= doubt:
         return None
     if by["boolean"] > max(sums.values()):
@@ -123,7 +129,9 @@ def find_type(column: str, counts: Ints, doubt: float, declared: str | None) -> 
         return of("integer", empty)
     fine = {"1 decimal": "0.1", "2 decimals": "0.01", "more decimals": None, "1.234": "0.001"}
     finest = next((f for f in ("more decimals", "1.234", "2 decimals", "1 decimal") if real(f)), None)
-    return of("number", empty, "1" if finest is None else fine[finest])
+    worded = real("text")
+    number = of("number", empty or worded, "1" if finest is None else fine[finest])
+    return replace(number, words=worded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +169,7 @@ def find_extent(found: FoundType, counts: Ints, doubt: float) -> ValueExtent | N
     ends = CellCounts(table.edges, filled, doubt).occupied_range()
     if ends is None:
         return None
-    low, high = _add_neighbours(filled, *ends, doubt)
+    low, high = _add_neighbours(filled, *ends, doubt, floor=table.ranges // 2)
     cells = CellCounts(table.edges, ranges, doubt).cells_between(low, high)
     first, last = float(cells.edges[0]), float(cells.edges[-1])
     if spikes and spikes[-1][0] >= last - 1:
@@ -195,9 +203,9 @@ def find_extent(found: FoundType, counts: Ints, doubt: float) -> ValueExtent | N
     )
 
 
-def _add_neighbours(counts: NDArray[np.float64], low: int, high: int, doubt: float) -> tuple[int, int]:
-    """The cells that surely hold rows, and their neighbours that probably do."""
-    while doubt and low > 0 and counts[low - 1] > REACHED * doubt:
+def _add_neighbours(counts: NDArray[np.float64], low: int, high: int, doubt: float, floor: int = 0) -> tuple[int, int]:
+    """The cells that surely hold rows, and their neighbours that probably do; below 0 (cell `floor`) only sure ones count."""
+    while doubt and low > 0 and low != floor and counts[low - 1] > REACHED * doubt:
         low -= 1
     while doubt and high + 1 < len(counts) and counts[high + 1] > REACHED * doubt:
         high += 1
@@ -275,6 +283,8 @@ def number_field(extent: ValueExtent, fine: CellCounts | None, columns: int) -> 
         keys["precision"] = 1
     if found.missing:
         keys["missing"] = True
+    if found.words:
+        cut = replace(cut, reason=f"{cut.reason}; words among the numbers count as missing")
     reason = f"{cut.reason}; values beyond the bounds count as the nearest"
     if found.spelling is not None:
         keys |= found.spelling.keys
@@ -327,6 +337,9 @@ def text_field(found: FoundType, levels: Sequence[tuple[str, int]] | None) -> Dr
     if not kept:
         why = "text: no value is frequent enough to be released; name its public levels, or leave the column out"
         return DraftField(found.column, None, why)
+    if found.numbers - sum(count for value, count in levels if _is_number(value)) > max(found.doubt, found.values / 2):
+        why = "most are numbers, others words: say type and bounds, and missing: true (words count as missing)"
+        return DraftField(found.column, None, f"{why}; or, if they are codes, list them")
     listed = sorted({*kept} - {OTHER})
     rest = found.values - sum(count for _, count in levels)
     # where the frequent values are all there are, as far as noise can tell, nobody needs a level for others; noise that
@@ -347,6 +360,10 @@ def plain_field(found: FoundType) -> DraftField:
     """The field of a yes/no column."""
     keys: dict[str, object] = {"name": found.column, "type": "boolean"} | ({"missing": True} if found.missing else {})
     return DraftField(found.column, keys, "true or false")
+
+
+def _is_number(value: str) -> bool:
+    return value.replace(".", "", 1).removeprefix("-").isdecimal()
 
 
 def _is_level(value: str) -> bool:
