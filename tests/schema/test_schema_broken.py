@@ -310,6 +310,12 @@ def test_unreadable_file(text: bytes, said: str, tmp_path: Path) -> None:
             ", line 4, character 1: analysis 'a ~ c' names 'c', which is no",
         ),
         ("neighbours: replace", "neighbours: swap", ", line 3, character 1: neighbours is 'swap'"),
+        (
+            "fields:",
+            "rules:\n- {never: {c: x}}\nfields:",
+            ", line 5, character 3: a rule names column 'c', which is not",
+        ),
+        ("fields:", "rules: [{determines: {a: b}}]\nfields:", ", line 4, character 9: determines names one pair"),
     ],
 )
 def test_a_message_names_line_and_character(old: str, new: str, said: str, tmp_path: Path) -> None:

@@ -97,7 +97,12 @@ def _build_schema(data: object, folder: Path, line: Callable[[Place], str]) -> S
     members = _members(entry, folder)
     if members is not None:
         by_name |= {a.name: a for a in members.schema.attributes if a.name not in own}
-    rules = [made for rule in entry.rules for made in _rules(rule, by_name, folder)]
+    rules = []
+    for i, rule in enumerate(entry.rules):
+        try:
+            rules += _rules(rule, by_name, folder)
+        except SchemaError as error:
+            raise SchemaError(f"{line(('rules', i))}{error}") from None
     inert = [r.text for r in rules if not all(codes for _, codes in r.never)]
     lawful = [r for r in rules if r.text not in inert]
     if members is not None:
