@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from dipsmith.counting.count import HeldRows
+from dipsmith.counting.count import MemoryRows
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.catalogue import require_loadable
 from dipsmith.methods.method import Labeller, Method, Model, PublicFacts
@@ -310,13 +310,13 @@ def _fit(
 ) -> tuple[Model, list[Event]]:
     journal = Rehearsal()
     stream = Stream.for_testing(seed, observer)
-    return method.fit(Curator(HeldRows(codes), budget, stream=stream, journal=journal)), journal.events
+    return method.fit(Curator(MemoryRows(codes), budget, stream=stream, journal=journal)), journal.events
 
 
 def _require_refusal(method: Method, codes: Codes, error: type[Exception], what: str) -> None:
     journal = Rehearsal()
     try:
-        method.fit(Curator(HeldRows(codes), BUDGETS[0], stream=Stream.for_testing(1), journal=journal))
+        method.fit(Curator(MemoryRows(codes), BUDGETS[0], stream=Stream.for_testing(1), journal=journal))
     except error:
         assert not journal.events, f"{what}: refused only after something was asked"
         return

@@ -179,4 +179,4 @@ def test_kinds_are_told_before_rows_are_counted() -> None:
     rows = BatchRows(source(pa.table({"id": [1, 1], "s": ["F", "M"]})), declared)
     rows.total()
     with pytest.raises(UsageError, match="without their kinds"):
-        rows.public_places(np.zeros(2, np.int64))
+        rows.public_mask(np.zeros(2, np.int64))

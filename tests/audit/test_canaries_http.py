@@ -257,6 +257,8 @@ def test_no_canary_in_any_answer(listening, capfd):
     listener.send("POST", f"/api/p/{project}/grant", json={"currency": "epsilon", "amount": "1"})
     unspent = running.project(schema=DECLARED.replace("name: ", "name: un", 1))
     listener.send("POST", f"/api/p/{unspent}/withdraw", json={})
+    bins = {"column": "age", "bins": {"width": 10}}
+    assert listener.send("POST", f"/api/p/{unspent}/schema/bins", json=bins).status_code == 200
     for what in ("grant", "withdraw"):
         listener.send("POST", f"/api/{what}", json={"name": "unread", "currency": "epsilon", "amount": "1"})
     listener.send("POST", f"/api/p/{project}/tradeoff", json={"stand_in": ""})

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dipsmith.counting.count import HeldRows
+from dipsmith.counting.count import MemoryRows
 from dipsmith.methods.forest.training import Dependence
 from dipsmith.methods.graph.association import Association, MutualInformation
 from dipsmith.methods.graph.misfit import Misfit
@@ -62,7 +62,7 @@ def tables(relation, most):
 @cache
 def held(relation, rows):
     columns = np.array([ROWS[r] for r in rows], dtype=int).reshape(-1, 3).T
-    return HeldRows(Codes.of(schema(relation), dict(zip("abc", columns, strict=True)), len(rows)))
+    return MemoryRows(Codes.of(schema(relation), dict(zip("abc", columns, strict=True)), len(rows)))
 
 
 def scores_of(score, candidates, relation, rows):
@@ -155,7 +155,7 @@ def test_choose_costs_what_it_is_charged(budget, monkeypatch):
         ),
     )
     for rows in ((0,), (0, 7)):
-        curator = Curator.rehearse(held("add-remove", rows).held, budget, seed=1)
+        curator = Curator.rehearse(held("add-remove", rows).codes, budget, seed=1)
         curator.choose([Marginal.of(s, ["a"]), Marginal.of(s, ["b"])], Tally(), budget)
         (event,) = curator._journal.events
         assert isinstance(event, Chosen)

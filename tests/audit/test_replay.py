@@ -20,7 +20,7 @@ from assurance.recording import Recording, Replay
 from assurance.rerun import check_pair
 from dipsmith.audit.observation import Observation
 from dipsmith.counting import BatchRows
-from dipsmith.counting.count import HeldRows
+from dipsmith.counting.count import MemoryRows
 from dipsmith.methods.forest.training import Dependence
 from dipsmith.methods.graph.aim import AIM
 from dipsmith.privacy import curator as curator_module
@@ -263,7 +263,7 @@ def test_noise_drawn_beside_the_curator_is_a_stray():
 
 def test_questions_that_depend_on_rows_are_found():
     def peeking(curator):
-        few = curator._rows.held.rows < 3
+        few = curator._rows.codes.rows < 3
         curator.measure([table(curator, "a" if few else "b")], [PureDP(1)])
 
     assert any("another question" in f for f in findings_of(peeking))
@@ -271,7 +271,7 @@ def test_questions_that_depend_on_rows_are_found():
 
 def test_charges_that_depend_on_rows_are_found():
     def act(curator):
-        n = curator._rows.held.rows
+        n = curator._rows.codes.rows
         curator.measure([table(curator)], [PureDP(Fraction(n, 10))])
 
     assert any("another budget" in f for f in findings_of(act))
@@ -279,7 +279,7 @@ def test_charges_that_depend_on_rows_are_found():
 
 def test_one_answer_more_is_found():
     def act(curator):
-        for _ in range(curator._rows.held.rows):
+        for _ in range(curator._rows.codes.rows):
             curator.measure([table(curator)], [PureDP("0.1")])
 
     assert any("on one table only" in f for f in findings_of(act))
@@ -406,7 +406,7 @@ def test_a_sequence_of_targets_pays_for_asking_private_attributes():
     moved = s.copy()
     moved[0] = 1
     score = Dependence(schema, ("t",), np.array([0.02, 0.08, 0.9]), {"s": 0.0})
-    one, other = (HeldRows(Codes.of(schema, {"p": 0 * t, "s": x, "t": t})) for x in (s, moved))
+    one, other = (MemoryRows(Codes.of(schema, {"p": 0 * t, "s": x, "t": t})) for x in (s, moved))
     tables = score.tables("s")
     difference = score.value("s", other.count(tables)) - score.value("s", one.count(tables))
     assert 1.85 < difference <= 2

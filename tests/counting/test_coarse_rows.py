@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dipsmith.counting.count import HeldRows
+from dipsmith.counting.count import MemoryRows
 from dipsmith.counting.pushed import PushedRows
 from dipsmith.counting.tally import fuse, merged_keys
 from dipsmith.schema import Codes, Marginal, Schema
@@ -51,7 +51,7 @@ class Grouped:
         return [merged_keys(fuse(rows, names), np.ones(len(rows), dtype=np.int64)) for names in sets]
 
 
-@pytest.mark.parametrize("held", [HeldRows(people()), PushedRows(Grouped(people()))], ids=["batches", "engine"])
+@pytest.mark.parametrize("held", [MemoryRows(people()), PushedRows(Grouped(people()))], ids=["batches", "engine"])
 def test_larger_places_are_sums_of_places(held):
     coarse = held.with_larger_places(1)
     for names in (("t (s)",), ("t (s)", "x"), ("x", "t (s)", "y"), ("y",), ()):
@@ -82,7 +82,10 @@ def test_one_row_moves_one_count_of_every_table_by_place():
             at = int(random.integers(0, 8))
             changed = {n: np.where(np.arange(8) == at, v, rows[n]) for n, v in zip(SCHEMA.names, one, strict=True)}
             more, other = Codes.of(SCHEMA, columns, 9), Codes.of(SCHEMA, changed, 8)
-            for here, there, bound in ((HeldRows(rows), HeldRows(more), 1), (HeldRows(rows), HeldRows(other), 2)):
+            for here, there, bound in (
+                (MemoryRows(rows), MemoryRows(more), 1),
+                (MemoryRows(rows), MemoryRows(other), 2),
+            ):
                 coarse = [Marginal.of(here.with_larger_places(1).schema, ("t (s)", "x"))]
                 pairs = [*zip(here.count(tables), there.count(tables), strict=True)]
                 pairs += zip(

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting import BatchRows
-from dipsmith.counting.count import HeldRows, Rows
+from dipsmith.counting.count import MemoryRows, Rows
 from dipsmith.counting.units import beyond_max_rows, unit_text
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Rule, Schema, Unit
 from dipsmith.schema.bins import by_width
@@ -185,7 +185,7 @@ def test_the_same_rows_of_the_same_units_are_kept(
 
     def kept(table: pa.Table) -> Counter[tuple[object, ...]]:
         dropped = beyond_max_rows(source(table).batches, schema, KEY)
-        mask = np.ones(table.num_rows, dtype=bool) if dropped is None else dropped.kept(0, table.num_rows)
+        mask = np.ones(table.num_rows, dtype=bool) if dropped is None else dropped.kept_mask(0, table.num_rows)
         batches = list(source(table).batches(NAMES))
         ids = [i for b in batches for i in unit_text(b.column("id")).to_pylist()]
         codes = [Encoder(schema).encode(b)[0] for b in batches]
@@ -203,8 +203,8 @@ def test_held_rows_answer_in_the_order_of_codes_too(rows: list[Row], neighbours:
     schema = schema_of(neighbours, Unit())
     codes, _ = Encoder(schema).encode(table_of(rows))
     mixed = codes.take(np.random.default_rng(seed).permutation(len(rows)))
-    assert counted(HeldRows(mixed), schema) == counted(HeldRows(codes), schema)
-    assert counted(HeldRows(mixed), schema) == counted(BatchRows(source(table_of(rows)), schema, key=KEY), schema)
+    assert counted(MemoryRows(mixed), schema) == counted(MemoryRows(codes), schema)
+    assert counted(MemoryRows(mixed), schema) == counted(BatchRows(source(table_of(rows)), schema, key=KEY), schema)
 
 
 def test_public_rows_are_sorted_by_their_codes() -> None:

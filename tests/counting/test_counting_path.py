@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dipsmith.counting import BatchRows, Rows
-from dipsmith.counting.count import HeldRows
+from dipsmith.counting.count import MemoryRows
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Rehearsal
@@ -25,7 +25,7 @@ CODES = {n: np.arange(200) % 3 for n in "ab"}
 
 
 def in_memory(_: Path) -> Rows:
-    return HeldRows(Codes.of(SCHEMA, CODES))
+    return MemoryRows(Codes.of(SCHEMA, CODES))
 
 
 def in_a_file(folder: Path) -> Rows:

@@ -55,7 +55,7 @@ def rows_of(homes, people, declared=None, key=KEY):
 
 def lines(homes, people, declared=None, key=KEY):
     """Every line as a tuple, and how often it occurs: a table of any of the columns is a sum over these."""
-    held = rows_of(homes, people, declared, key).steps().held
+    held = rows_of(homes, people, declared, key).steps().codes
     return Counter(zip(*(held[n].tolist() for n in held.names), strict=True))
 
 
@@ -220,7 +220,7 @@ def test_keys_that_are_no_text_are_keys_like_any_other():
         homes = pa.table({"hid": pa.array([given, b"b"]), "tenure": ["own", "rent"]})
         people = [(given, "head"), (given, "kin"), (given, "kin"), (b"b", "head")]
         persons = pa.table({"hid": [h for h, _ in people], "relation": [r for _, r in people], "sex": ["M"] * 4})
-        return HouseholdRows(source(homes), source(persons), schema(), KEY).steps().held[SIZE].tolist()
+        return HouseholdRows(source(homes), source(persons), schema(), KEY).steps().codes[SIZE].tolist()
 
     assert held(b"\xff\xfe") == held(b"a") == [3, 1]
 

@@ -79,7 +79,7 @@ def test_whoever_joins_changes_every_table_by_at_most_max_rows_and_entries_by_on
 def test_a_unit_has_one_step_in_a_period_however_many_rows_may_count():
     steps = BatchRows(source(table([("a", 1 + i % 5, "M", i % 3) for i in range(20)])), schema(12), KEY).steps()
     assert steps.schema.unit.max_rows == 5
-    assert 4 <= len(steps.held) <= 5  # twelve rows of twenty are held, four of each year: one may lack
+    assert 4 <= len(steps.codes) <= 5  # twelve rows of twenty are held, four of each year: one may lack
 
 
 def test_some_steps_know_the_period_before_and_none_is_drawn_more_often():
@@ -88,7 +88,7 @@ def test_some_steps_know_the_period_before_and_none_is_drawn_more_often():
     some = BatchRows(source(table(rows)), schema(), KEY).steps().with_fewer_steps(2)
     assert some.schema.unit.max_rows == 2
     assert some.total() is None
-    held = some.held
+    held = some.codes
     assert len(held) == 6_000
     # A share of 2/3 of 3,000 draws: sd 25.8; six of them are exceeded with a chance of 2e-9.
     assert np.abs(np.bincount(held["year"], minlength=5)[:3] - 2_000).max() < 155
@@ -100,7 +100,7 @@ def test_some_steps_know_the_period_before_and_none_is_drawn_more_often():
 def test_an_entry_is_the_first_row_of_a_unit_with_its_last_period():
     rows = [("a", 4, "F", 1), ("a", 2, "F", 0), ("b", 1, "M", 2), ("c", 3, "M", 1), ("c", 4, "M", 0), ("d", 9, "F", 2)]
     entries = BatchRows(source(table(rows)), schema(), KEY).steps().steps()
-    held = {name: entries.held[name].tolist() for name in entries.schema.names}
+    held = {name: entries.codes[name].tolist() for name in entries.schema.names}
     # a: from 2 to 4, away in 3; b: in 1 alone; c: in 3 and 4. d breaks the rule.
     expected = {
         "year (first)": [1, 0, 2],
@@ -110,13 +110,13 @@ def test_an_entry_is_the_first_row_of_a_unit_with_its_last_period():
         "(gaps)": [1, 0, 0],
     }
     assert held == expected
-    assert entries.held.lawful().all()
+    assert entries.codes.lawful().all()
 
 
 def test_presence_is_where_a_unit_is_after_its_first_period_up_to_its_last():
     rows = [("a", 1, "F", 1), ("a", 3, "F", 0), ("a", 4, "F", 0), ("b", 2, "M", 2), ("c", 4, "M", 1), ("c", 5, "M", 0)]
     there = BatchRows(source(table(rows)), schema(), KEY).steps().with_fewer_steps(4, away=True)
-    held = sorted(zip(there.held["year (between)"].tolist(), there.held["(presence)"].tolist(), strict=True))
+    held = sorted(zip(there.codes["year (between)"].tolist(), there.codes["(presence)"].tolist(), strict=True))
     # a: away in 2, again in 3, here in 4; b is never between; c: here in 5.
     assert held == [(1, 0), (2, 1), (3, 2), (4, 2)]
     assert there.schema.unit.max_rows == 4
@@ -126,7 +126,7 @@ def test_presence_is_where_a_unit_is_after_its_first_period_up_to_its_last():
 def test_which_periods_are_asked_is_drawn_evenly_and_by_the_unit_alone():
     # Everybody is there in 1 and 5, and away between: two of four periods are asked.
     rows = [(f"p{i}", year, "M", 1) for i in range(3_000) for year in (1, 5)]
-    held = BatchRows(source(table(rows)), schema(), KEY).steps().with_fewer_steps(2, away=True).held
+    held = BatchRows(source(table(rows)), schema(), KEY).steps().with_fewer_steps(2, away=True).codes
     assert len(held) == 6_000
     # A share of 1/2 of 3,000 draws: sd 27.4; six of them are exceeded with a chance of 2e-9.
     assert np.abs(np.bincount(held["year (between)"], minlength=5)[1:] - 1_500).max() < 165

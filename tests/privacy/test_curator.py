@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dipsmith.counting import count
-from dipsmith.counting.count import HeldRows
+from dipsmith.counting.count import MemoryRows
 from dipsmith.counting.tally import Tally
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
@@ -49,7 +49,7 @@ def test_every_possible_cell_is_noised():
     # P(noise = 0) = tanh(1/4) = .245, so 40 repeats of zero noise have probability below 1e-24.
     schema = table("add-remove")
     marginal = Marginal.of(schema, schema.names)
-    true = HeldRows(rows_of(schema)).count([marginal])[0]
+    true = MemoryRows(rows_of(schema)).count([marginal])[0]
     values = np.stack(
         [
             Curator.rehearse(rows_of(schema), PureDP("0.5"), seed=i).measure([marginal], [PureDP("0.5")])[0].values
@@ -258,14 +258,14 @@ def read(monkeypatch):
 def test_what_was_counted_is_noised_afresh_but_not_counted_again(read):
     schema = table("replace")
     codes = rows_of(schema)
-    curator = Curator(HeldRows(codes), PureDP(30), stream=Stream.for_testing(1), journal=Rehearsal())
+    curator = Curator(MemoryRows(codes), PureDP(30), stream=Stream.for_testing(1), journal=Rehearsal())
     curator.choose([0, 1], Largest(schema), PureDP(10))
     sex, place = Marginal.of(schema, ["sex"]), Marginal.of(schema, ["place"])
     found = [m for _ in range(2) for m in curator.measure([place, sex], [PureDP(5), PureDP(5)])]
     assert read == [["sex"], ["place"]]
     for measured in found:
         # Discrete Laplace at scale 2/5, at most 12 cells: P(|noise| > 8) < 12·2·e^(−20) < 1e-6.
-        assert np.abs(measured.values - HeldRows(codes).count([measured.cells])[0]).max() <= 8
+        assert np.abs(measured.values - MemoryRows(codes).count([measured.cells])[0]).max() <= 8
     assert len(curator._journal.events) == 5
 
 
@@ -273,7 +273,7 @@ def test_what_is_prefetched_is_counted_once_by_the_next_choice_and_neither_charg
     schema = table("replace")
     found = []
     for named in ([], ["place", "age", "sex", "age"]):
-        curator = Curator(HeldRows(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal())
+        curator = Curator(MemoryRows(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal())
         if named:
             before = len(read)
             assert curator.prefetch(Marginal.of(schema, [name]) for name in named) is None
@@ -293,7 +293,7 @@ def test_what_is_prefetched_is_counted_by_the_next_measurement_which_is_the_same
     schema = table("replace")
     found = []
     for named in ([], ["place", "sex", "age"]):
-        curator = Curator(HeldRows(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal())
+        curator = Curator(MemoryRows(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal())
         curator.prefetch(Marginal.of(schema, [name]) for name in named)
         values = [
             m.values
@@ -313,7 +313,7 @@ def test_events_are_recorded_before_an_answer_is_given(read):
             raise BudgetError("the ledger refuses")
 
     schema = table("replace")
-    curator = Curator(HeldRows(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Broken())
+    curator = Curator(MemoryRows(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Broken())
     with pytest.raises(BudgetError, match="refuses"):
         curator.measure([Marginal.of(schema, ["sex"])], [PureDP(1)])
     assert read == []
@@ -344,7 +344,7 @@ def test_neighbours_move_counts_within_sensitivity(rows, other, relation, ruled,
 
     def held(table_rows):
         columns = np.array(table_rows, dtype=int).reshape(-1, 3).T
-        return HeldRows(Codes.of(schema, dict(zip(schema.names, columns, strict=True)), len(table_rows)))
+        return MemoryRows(Codes.of(schema, dict(zip(schema.names, columns, strict=True)), len(table_rows)))
 
     cells = [
         Marginal.of(schema, schema.names),
@@ -376,7 +376,7 @@ def test_coins_are_public_and_replayable():
     schema = table("replace")
     codes = rows_of(schema)
     first = Curator.rehearse(codes, PureDP(1), seed=1)
-    again = Curator(HeldRows(codes), PureDP(1), stream=Stream(), journal=Rehearsal(), coin_seed=first.coin_seed)
+    again = Curator(MemoryRows(codes), PureDP(1), stream=Stream(), journal=Rehearsal(), coin_seed=first.coin_seed)
     assert first.coins("tree 1").integers(0, 1 << 30) == again.coins("tree 1").integers(0, 1 << 30)
     assert first.coins("tree 1").integers(0, 1 << 30) != first.coins("tree 2").integers(0, 1 << 30)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dipsmith
-from dipsmith.counting.count import HeldRows
+from dipsmith.counting.count import MemoryRows
 from dipsmith.errors import UsageError
 from dipsmith.methods.hierarchy.flat import Flat
 from dipsmith.privacy.budget import ZCDP, PureDP
@@ -239,7 +239,7 @@ def test_a_rehearsal_with_real_noise_is_not_observed():
 
 
 def test_the_rows_of_an_unobserved_curator_are_the_rows_themselves():
-    rows = HeldRows(codes_of())
+    rows = MemoryRows(codes_of())
     assert Curator(rows, PureDP(1), stream=Stream(), journal=Rehearsal())._rows is rows
 
 

@@ -327,7 +327,7 @@ def test_rows_of_an_engine_are_read_once():
             return "restless"
 
     def lines(first, second):
-        held = HouseholdRows(first, second, small(), bytes(32)).steps().held
+        held = HouseholdRows(first, second, small(), bytes(32)).steps().codes
         return sorted(zip(*(held[n].tolist() for n in held.names), strict=True))
 
     assert lines(Restless(HOMES, 1), Restless(PERSONS, 2)) == lines(source(HOMES), source(PERSONS))

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.arrays import Ints
-from dipsmith.counting.count import HeldRows, Rows
+from dipsmith.counting.count import MemoryRows, Rows
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UsageError
 from dipsmith.schema import Attribute, Categories, Cells, Codes, Schema, Unit
@@ -78,7 +78,7 @@ class TwinRows:
     @classmethod
     def of(cls, worlds: tuple[Codes, Codes]) -> TwinRows:
         """Both tables; `seen_as` chooses which of them a run sees."""
-        return cls((HeldRows(worlds[0]), HeldRows(worlds[1])), 0)
+        return cls((MemoryRows(worlds[0]), MemoryRows(worlds[1])), 0)
 
     def seen_as(self, world: int) -> TwinRows:
         """The same rows as they are in one of the worlds."""

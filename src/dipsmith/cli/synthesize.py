@@ -69,7 +69,7 @@ def synthesize(
     from dipsmith.synthesis.column_map import map_columns, read_map
     from dipsmith.synthesis.exit import require_format
     from dipsmith.synthesis.public import PublicInput, require_public
-    from dipsmith.synthesis.sets import place_of
+    from dipsmith.synthesis.sets import maker_of
     from dipsmith.synthesis.synthesize import synthesize as run
     from dipsmith.synthesis.writing import require_absent
 
@@ -104,7 +104,7 @@ def synthesize(
             f"bound. First: {check_command(schema, data, table, members=persons is not None, ledger=ledger)}"
         )
     if onto is None:
-        place_of(confidential).require_output(out, format)
+        maker_of(confidential).require_output(out, format)
     # 4. The run, which charges the ledger.
     with progress(json) as show, warnings_as_notes(HopelessNoise, ContradictedRows, UnlistedValues, LostKey):
         release = run(

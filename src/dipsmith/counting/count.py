@@ -2,7 +2,7 @@
 
 `Rows` is the contract between whoever holds rows and the curator. `BatchRows` fulfils it for any source
 that can be read batch by batch: `encoded` makes codes of its rows and leaves out what must not be counted, `tally`
-counts, and `memory` keeps the counts. `HeldRows` are encoded already: simulated tables, public stand-ins, tests.
+counts, and `memory` keeps the counts. `MemoryRows` are encoded already: simulated tables, public stand-ins, tests.
 
 What counts (proof: ``docs/proofs/counting.md``):
 
@@ -67,7 +67,7 @@ class Rows(Protocol):
     def within(self, attribute: str, code: int) -> Rows:
         """Return the block of rows with this code."""
 
-    def public_places(self, kinds: Ints) -> Bools:
+    def public_mask(self, kinds: Ints) -> Bools:
         """Which rows of the source `count_public` counts, in its order; their public values, numbered, help to decide."""
 
     def with_public_columns(self, schema: Schema, columns: Codings) -> Rows:
@@ -155,9 +155,9 @@ class BatchRows:
         block._fixed = (*self._fixed, (attribute, code))
         return block
 
-    def public_places(self, kinds: Ints) -> Bools:
+    def public_mask(self, kinds: Ints) -> Bools:
         """Which rows of the source `count_public` counts, in its order; their public values, numbered, help to decide."""
-        return self._encoded.places("public", kinds)
+        return self._encoded.mask("public", kinds)
 
     def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
         """The values of the lawful rows, block by block in the order of the source, and the text of each row's unit."""
@@ -167,7 +167,7 @@ class BatchRows:
 
     def raw(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Columns of the lawful rows as they stand in the source, block by block."""
-        lawful, start = self._encoded.places("lawful"), 0
+        lawful, start = self._encoded.mask("lawful"), 0
         for batch in self._encoded.raw(names):
             kept = lawful[start : start + batch.num_rows]
             start += batch.num_rows
@@ -203,28 +203,28 @@ class BatchRows:
             yield codes.take(rows_in(codes, "held", self._fixed)) if self._fixed else codes
 
 
-class HeldRows(BatchRows):
+class MemoryRows(BatchRows):
     """Codes as countable rows, by the verbs of `BatchRows`. Units are taken to be truncated already."""
 
-    def __init__(self, held: Codes) -> None:
-        self.held, self.schema = held, held.schema
+    def __init__(self, codes: Codes) -> None:
+        self.codes, self.schema = codes, codes.schema
         self._views: dict[View, Codes] = {}
         self._memory, self._fixed = CountMemory(), ()
 
     def _blocks(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """Yield the rows of a view, all at once and with all their columns."""
         if view not in self._views:
-            inside = rows_in(self.held, view)
-            self._views[view] = self.held if bool(inside.all()) else self.held.take(inside)
+            inside = rows_in(self.codes, view)
+            self._views[view] = self.codes if bool(inside.all()) else self.codes.take(inside)
         yield self._views[view]
 
     def total(self) -> int:
         """The number of rows, lawful or not: what is public where n is public."""
-        return len(self.held)
+        return len(self.codes)
 
-    def public_places(self, kinds: Ints) -> Bools:
+    def public_mask(self, kinds: Ints) -> Bools:
         """Which rows `count_public` counts."""
-        return rows_in(self.held, "public")
+        return rows_in(self.codes, "public")
 
     def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
         """Values that stand for the codes of the lawful rows; each row is a unit."""
@@ -243,14 +243,14 @@ class HeldRows(BatchRows):
 
     def with_public_columns(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns."""
-        return HeldRows(Codes.of(schema, {**self.held.columns, **columns}, len(self.held)))
+        return MemoryRows(Codes.of(schema, {**self.codes.columns, **columns}, len(self.codes)))
 
     def within(self, attribute: str, code: int) -> Rows:
         """Only the rows with this code, apart from the others."""
-        return HeldRows(self.held.take(self.held[attribute] == code))
+        return MemoryRows(self.codes.take(self.codes[attribute] == code))
 
 
-class DerivedRows(HeldRows):
+class DerivedRows(MemoryRows):
     """Rows made from others that break no rule; `make` gives them when they are first needed.
 
     `total` gives the number of rows behind them, lawful or not: what is public where that number is, None where it never
@@ -262,13 +262,13 @@ class DerivedRows(HeldRows):
         self._memory, self._fixed = CountMemory(), ()
 
     @cached_property
-    def held(self) -> Codes:  # type: ignore[override]
+    def codes(self) -> Codes:  # type: ignore[override]
         """All rows that were made."""
         return self._make()
 
     def _blocks(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """Yield all of them, in every view."""
-        yield self.held
+        yield self.codes
 
     def total(self) -> int | None:  # type: ignore[override]
         """The number of rows behind them."""

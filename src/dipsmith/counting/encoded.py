@@ -49,12 +49,12 @@ class _Block:
         """The values of a column in the rows that are held."""
         return column if self.keep is None else column[np.unpackbits(self.keep, count=self.rows).view(bool)]
 
-    def places(self, view: View) -> Bools:
+    def mask(self, view: View) -> Bools:
         """Which rows are held and in a view."""
-        places = np.ones(self.rows, bool) if self.keep is None else np.unpackbits(self.keep, count=self.rows).view(bool)
+        mask = np.ones(self.rows, bool) if self.keep is None else np.unpackbits(self.keep, count=self.rows).view(bool)
         if (bits := self._bits(view)) is not None:
-            places[places] = np.unpackbits(bits, count=self.held).view(bool)
-        return places
+            mask[mask] = np.unpackbits(bits, count=self.held).view(bool)
+        return mask
 
     def select(self, codes: Codes, view: View) -> Codes:
         """The rows of a view, of those that are held."""
@@ -108,14 +108,14 @@ class EncodedRows:
                 pass
         return sum(block.held for block in self._blocks or [])
 
-    def places(self, view: View, kinds: Ints | None = None) -> Bools:
+    def mask(self, view: View, kinds: Ints | None = None) -> Bools:
         """Which rows of the source are held and in a view, in its order; `kinds` as of `beyond_max_rows`, told at first."""
         if kinds is not None:
             if self._blocks is not None and self._kinds is None and self.schema.unit.column is not None:
                 raise UsageError("which rows count was decided already, without their kinds; tell these first")
             self._kinds = kinds
         self.total()
-        return np.concatenate([block.places(view) for block in self._blocks or []] or [np.zeros(0, dtype=bool)])
+        return np.concatenate([block.mask(view) for block in self._blocks or []] or [np.zeros(0, dtype=bool)])
 
     def raw(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Columns of every row of the source as they stand, in its order; a row more or less than before is an error."""

@@ -122,7 +122,7 @@ class PushedRows:
         """Refuse what needs single rows, their order or their values: these stay in the engine."""
         raise UnsupportedError(STAYS)
 
-    public_places = with_public_columns = values = raw = with_fewer_steps = _refuse
+    public_mask = with_public_columns = values = raw = with_fewer_steps = _refuse
 
     def steps(self) -> Rows:
         """The steps of a panel: rows are brought together by unit here, not in the engine."""

@@ -75,11 +75,11 @@ class StepRows(DerivedRows):
         return DerivedRows(schema, lambda: replace(self._some(most), schema=schema), lambda: None)
 
     def _some(self, most: int) -> Codes:
-        steps = self.held
+        steps = self.codes
         return steps.take(drawn_steps(steps[ARRIVAL] == FIRST, self._hashes, steps[str(self._panel.unit.order)], most))
 
     def _presence(self, schema: Schema) -> Codes:
-        opens, begins, columns = presence_of(self.held, self._panel)
+        opens, begins, columns = presence_of(self.codes, self._panel)
         periods = columns[presence_name(str(self._panel.unit.order))]
         drawn = drawn_steps(opens, self._hashes[begins], periods, schema.unit.max_rows)
         return Codes.of(schema, columns, len(opens)).take(drawn)
@@ -87,7 +87,7 @@ class StepRows(DerivedRows):
     def steps(self) -> Rows:
         """The entries of the units, one line each; how many there are is private under every relation."""
         entries, panel = entry_schema(self._panel), self._panel
-        return DerivedRows(entries, lambda: Codes.of(entries, entries_of(self.held, panel)), lambda: None)
+        return DerivedRows(entries, lambda: Codes.of(entries, entries_of(self.codes, panel)), lambda: None)
 
 
 def step_rows(schema: Schema, read: Callable[[], tuple[Codes, Hashes]], total: Callable[[], int]) -> StepRows:

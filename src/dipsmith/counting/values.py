@@ -133,7 +133,7 @@ def read_values(encoded: EncodedRows, reading: ValueReading) -> Iterator[tuple[V
     Reads private rows; the result is private. A row's values depend on that row alone.
     """
     unit = reading.schema.unit.column
-    lawful, start = encoded.places("lawful"), 0
+    lawful, start = encoded.mask("lawful"), 0
     encoder = Encoder(reading.schema, reading.names)
     for batch in encoded.raw([*dict.fromkeys((*reading.names, *([] if unit is None else [unit])))]):
         kept = lawful[start : start + batch.num_rows]

@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from dipsmith.arrays import Ints
-from dipsmith.counting.count import Codings, HeldRows, Rows
+from dipsmith.counting.count import Codings, MemoryRows, Rows
 from dipsmith.counting.tally import check_size
 from dipsmith.errors import UsageError
 from dipsmith.privacy import neighbours
@@ -96,7 +96,7 @@ class Curator:
         For tuning on a public stand-in, for studies and tests. With a `seed` the noise can be repeated, and observed.
         """
         return cls(
-            HeldRows(codes), budget, stream=Stream.of(seed, observer), journal=Rehearsal(), given_rows=given_rows
+            MemoryRows(codes), budget, stream=Stream.of(seed, observer), journal=Rehearsal(), given_rows=given_rows
         )
 
     # --- its own state: no answer about rows ---------------------------------------------------------
@@ -155,7 +155,7 @@ class Curator:
         require_public(self.schema, self.relation, (), "count_kinds")
         with self._witness.answering(self, "public rows"):
             # Of a unit's rows of one kind, labels may decide which count, never how many.
-            kinds = kinds[self._rows.public_places(kinds)]
+            kinds = kinds[self._rows.public_mask(kinds)]
             return self._witness.on_public_answer(self, "public rows", np.bincount(kinds, minlength=size))
 
     # --- paid answers -----------------------------------------------------------------------------
@@ -164,8 +164,7 @@ class Curator:
     ) -> list[Measurement]:
         """Count all partitions in one pass and add exact noise to every cell that needs it.
 
-        For tables too large to hold, `keep_above` is a public threshold: only cells whose noisy count exceeds it are kept,
-        by the same rule for occupied and empty cells.
+        Of tables too large to hold, only cells are kept (empty ones too) whose noisy count exceeds `keep_above`, which is public.
 
         Privacy
         -------
@@ -281,10 +280,9 @@ class Curator:
         self.report("selecting", 0.0)
 
         def trial() -> tuple[tuple[O, list[NoisyAnswer]], float]:
-            # A run has its own accountant and coins, and reports no progress.
             self._stream.show_observer("run", None)
-            own = Accountant(each, self.relation)
-            curator = self._child(self._rows, each, self.relation, self.block, self.moving, own)
+            accountant = Accountant(each, self.relation)
+            curator = self._child(self._rows, each, self.relation, self.block, self.moving, accountant)
             outcome, score = run(curator)
             return (outcome, curator.answers), score
 
@@ -357,10 +355,10 @@ class Curator:
 
         Privacy
         -------
-        Blocks are disjoint. Under add-remove, or under `label` with a public attribute, a unit lies in one block and each child
-        gets the whole budget. Under `replace`, or `label` with a private attribute, a unit may leave one block and enter
-        another: each child answers at its add-remove sensitivity with half the budget. A unit that may recur in several
-        blocks (people over years) is charged the sum: the budget is divided among the blocks.
+        Blocks are disjoint. Under add-remove, or `label` with a public attribute, a unit lies in one block: each child gets the
+        whole budget. Under `replace`, or `label` with a private attribute, a unit may leave one block and enter another: each
+        child answers at its add-remove sensitivity with half the budget. Where a unit may lie in several blocks (people over
+        years) the budget is divided among the blocks.
         """
         column = self.schema[attribute]
         public = column.role == "public"
@@ -381,14 +379,17 @@ class Curator:
         return self._child(rows, budget, self.relation, block, self.moving)
 
     def _child(
-        self, rows: Rows, budget: Budget, relation: str, block: str, moving: bool, own: Journal | None = None
+        self, rows: Rows, budget: Budget, relation: str, block: str, moving: bool, own: Accountant | None = None
     ) -> Curator:
+        """A child over these rows. With an accountant of its `own` it has its own answers and coins, and reports no progress."""
+        # A stated number of rows is that of all rows, or of all lines of households; no block has it.
+        is_whole = rows is self._rows or rows.schema.members != self.schema.members
         child = Curator(
             rows,
             budget,
             stream=self._stream,
             journal=own or self._journal,
-            given_rows=self._given_rows if rows is self._rows or rows.schema.members != self.schema.members else None,
+            given_rows=self._given_rows if is_whole else None,
             coin_seed=None if own else self.coin_seed,
             progress=None if own else self._progress,
             relation=relation,

@@ -138,7 +138,7 @@ class GrowthQuestion:
         """The exact sums, in whole steps."""
         if rows.schema.names != step_schema(self.cells.schema).names:
             raise UnsupportedError("growth is asked of all steps of a panel")
-        steps: Codes = cast("StepRows", rows).held
+        steps: Codes = cast("StepRows", rows).codes
         return self.cells.add_up(np.cumsum(steps[ARRIVAL] == FIRST) - 1, steps)
 
 

@@ -53,7 +53,7 @@ class Source(Protocol):
         The class that counts its rows where they lie, as ``"module:name"``: a `counting.pushed.Grouping` of source,
         schema and key. Without it rows are read and counted here.
     ``maker``
-        The class that makes synthetic rows where its rows lie, as ``"module:name"``: a `synthesis.sets.Place` of
+        The class that makes synthetic rows where its rows lie, as ``"module:name"``: a `synthesis.sets.RowMaker` of
         the source. Without it they are made in this machine's memory.
     """
 

@@ -77,9 +77,9 @@ class FittedModel:
             return self.inner.sample(n, seed)
         if on is None or out is None:
             raise UsageError("drawing on a cluster needs both on= a Spark frame or source and out= a folder")
-        from dipsmith.synthesis.sets import place_of
+        from dipsmith.synthesis.sets import maker_of
 
-        return place_of(source(on)).draw_rows(self, n, seed, out)
+        return maker_of(source(on)).draw_rows(self, n, seed, out)
 
     def label(self, rows: Any, seed: int | None = None, *, out: str | None = None) -> Any:
         """Add the synthetic private columns to any frame or source that has the public ones, in its order.
@@ -87,10 +87,10 @@ class FittedModel:
         Rows of a Spark frame or source are labelled by its workers, which write the folder `out`
         (Parquet); its name is returned instead of a table, and nothing is collected here.
         """
-        from dipsmith.synthesis.sets import place_of
+        from dipsmith.synthesis.sets import maker_of
 
         self.labeller()
-        return place_of(source(rows)).label_rows(self, seed, out)
+        return maker_of(source(rows)).label_rows(self, seed, out)
 
     def probabilities(self, rows: Any) -> NDArray[np.float64]:
         """The probability of every label for every row: rows × labels, in the schema's order."""

@@ -96,11 +96,11 @@ class Order:
         """What each sanitisation may cost of a budget: one for all sets, or one for each."""
         return tuple(budget.split(self.sets if self.each == "split" else 1))
 
-    def parameters(self, makers: Sequence[Method]) -> dict[str, Any]:
+    def parameters(self, used_methods: Sequence[Method]) -> dict[str, Any]:
         """The method's parameters as the card tells them; of a selection also which candidates made the models."""
         method = self.method
         if isinstance(method, Selection):
-            return {**method.parameters, "chosen": [repr(maker) for maker in makers]}
+            return {**method.parameters, "chosen": [repr(used) for used in used_methods]}
         return _plain_parameters(method)
 
     def dry_run(self) -> None:

@@ -1,6 +1,6 @@
 """Making the sets of a release from fitted models: post-processing of noisy numbers, and public columns.
 
-A `Place` makes them: this machine's memory, or the workers of a cluster whose table is replaced (`synthesis.cluster`).
+A `RowMaker` makes them: this machine's memory, or the workers of a cluster whose table is replaced (`synthesis.cluster`).
 A `Recipe` says what they are made from, and what comes out are `Sets`.
 
 Under `label` the public rows are first of all taken out of the file's order: they are sorted by what they say, then put
@@ -106,7 +106,7 @@ class Sets(Sequence[pa.Table]):
         """Write every set to the folder of a release; return what the report tells of the first."""
 
 
-class Place(Protocol):
+class RowMaker(Protocol):
     """Where synthetic rows are made."""
 
     def require_output(self, folder: Path, format: str) -> None:  # noqa: A002
@@ -128,9 +128,9 @@ class Place(Protocol):
         """Rows of a model, in the folder `out`."""
 
 
-def place_of(target: Source) -> Place:
+def maker_of(target: Source) -> RowMaker:
     """Where rows are made that take the place of a source's, or label them."""
-    place: Place = (companion(target, "maker") or InMemory)(target)
+    place: RowMaker = (companion(target, "maker") or InMemory)(target)
     return place
 
 

@@ -28,7 +28,6 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Progress
 from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
-from dipsmith.privacy.observer import observed_rows
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.reservation import Reservation
@@ -62,9 +61,9 @@ from dipsmith.synthesis.planned import (
 from dipsmith.synthesis.public import PublicInput, require_apart, require_public, warn_of_unlisted_values
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.row_estimates import add_row_estimates, estimate_whole_rows, row_notes
-from dipsmith.synthesis.sets import Place, Recipe, Sets, place_of
+from dipsmith.synthesis.sets import Recipe, RowMaker, Sets, maker_of
 from dipsmith.synthesis.trees import path_notes
-from dipsmith.synthesis.verify import released_before
+from dipsmith.synthesis.verify import reopen_release
 from dipsmith.synthesis.weights import measure_totals, require_weighing, totals_among, weigh_sets, weight_notes
 
 
@@ -160,7 +159,7 @@ def synthesize(
     if order.labels_another:
         warn_of_unlisted_values(inputs.target, schema.project(schema.public))
     stream = Stream.of(noise_seed)
-    private_rows = observed_rows(_open_rows(inputs, schema, stream, progress), stream.observer)
+    private_rows = _open_rows(inputs, schema, stream, progress)
     public_reading: PublicReading | None = None
     if planned and schema.neighbours == "label":
         public_reading = PublicReading.of(planned, schema, inputs.private)
@@ -173,21 +172,21 @@ def synthesize(
             try:
                 reservation = _reserve(inputs.ledger, order, inputs, request)
             except AlreadyReleased as earlier:
-                return released_before(earlier)
+                return reopen_release(earlier)
             unsettled.enter_context(reservation)
             # Looked up before a row is read: what others reserve meanwhile would reveal how long reading takes.
             account = inputs.ledger.show(schema.name)
             reservation.read()
         # The card states when the budget was reserved, not when the run ended: how long a run takes depends on the rows.
-        begun = datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time)
+        start = datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time)
         # 3. Ask the curator: planned analyses first, then the method with the rest of the budget.
         journal = Rehearsal() if reservation is None else reservation
         curator = Curator(
             private_rows, budget, stream=stream, journal=journal, given_rows=order.stated_rows, progress=progress
         )
-        planned_sums, left = _measure_planned(curator, order, public_reading)
-        left = measure_totals(curator, order, left)
-        makers, models = _fit_models(curator, order, left)
+        planned_sums, remainder = _measure_planned(curator, order, public_reading)
+        for_models = measure_totals(curator, order, remainder)
+        used_methods, models = _fit_models(curator, order, for_models)
         noisy_tables = measured_tables(curator.answers, schema)
         calibration = None if planned_sums is None else planned_sums.estimate(noisy_tables)
         results = estimate_whole_rows(order, curator) if calibration is None else calibration.results
@@ -195,10 +194,12 @@ def synthesize(
         # 4. Draw rows from the models; under `label`, label the public columns of the table (or of `onto`).
         recipe = Recipe(schema, models, inputs.private, sets, stream, seed, progress, calibration)
         if schema.neighbours == "label":
-            tables, rows_known = inputs.place.label(recipe), "public"
+            tables, rows_known = inputs.row_maker.label(recipe), "public"
         else:
             n, rows_known = _row_count(curator, models, order)
-            tables = weigh_sets(inputs.place.draw(recipe, n), totals_among(curator.answers), released_schema(schema))
+            tables = weigh_sets(
+                inputs.row_maker.draw(recipe, n), totals_among(curator.answers), released_schema(schema)
+            )
         if calibration is not None and tables.in_memory and not order.labels_another:
             results = add_row_estimates(tables.results or results, planned, tables[0], schema)
         # 5. Write on the card what was done.
@@ -206,9 +207,9 @@ def synthesize(
             order,
             journal.events,
             reservation,
-            makers=makers,
+            used_methods=used_methods,
             request=request,
-            begun=begun,
+            start=start,
             rows=tables.rows,
             rows_known=rows_known,
             looks=0 if inputs.ledger is None else inputs.ledger.looks(schema.name),
@@ -236,7 +237,7 @@ class _Inputs:
     private: Source
     members: Source | None  # of households
     target: Source  # what is labelled under `label`: the private table, or another file
-    place: Place  # where rows will be made: in this machine's memory, or by the workers of a cluster
+    row_maker: RowMaker  # what will make rows: this machine in its memory, or the workers of a cluster
     ledger: Ledger | None
 
 
@@ -254,8 +255,8 @@ def _open_inputs(order: Order, data: Any, onto: Any, members: Any, ledger: Ledge
     private = _open_private(data, order)
     target = private if onto is None else source(onto)
     persons = _open_members(members, schema)
-    place = place_of(target)
-    place.require_room(schema, order.sets, order.rows)
+    row_maker = maker_of(target)
+    row_maker.require_room(schema, order.sets, order.rows)
     require_weighing(order)
     private.check(schema.columns)
     opened = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
@@ -265,7 +266,7 @@ def _open_inputs(order: Order, data: Any, onto: Any, members: Any, ledger: Ledge
         require_public([PublicInput("onto", fingerprints(target))], [], opened)
         target.check((*schema.public, *([] if schema.linked is None else [schema.linked])))
         require_factors(target)
-    return _Inputs(private, persons, target, place, opened)
+    return _Inputs(private, persons, target, row_maker, opened)
 
 
 def _open_private(data: Any, order: Order) -> Source:
@@ -352,17 +353,16 @@ def _fit_models(curator: Curator, order: Order, budget: Budget) -> tuple[list[Me
         curators = [curator]
     else:  # planned analyses or weighted totals took a part
         curators = [curator.nested(budget, "labels" if order.schema.neighbours == "label" else "")]
-    makers, models = [], []
+    used_methods, models = [], []
     for own in curators:
-        maker, method = order.method, order.method
-        if isinstance(method, Selection):  # private selection among candidates: the winner made the model
-            winner, model = method.choose(own)
-            maker = method.candidates[winner]
+        if isinstance(order.method, Selection):  # private selection among candidates: the winner made the model
+            winner, model = order.method.choose(own)
+            method = order.method.candidates[winner]
         else:
-            model = method.fit(own)
-        makers.append(maker)
-        models.append(FittedModel(maker.name, model))
-    return makers, tuple(models)
+            method, model = order.method, order.method.fit(own)
+        used_methods.append(method)
+        models.append(FittedModel(method.name, model))
+    return used_methods, tuple(models)
 
 
 def _find_contradictions(curator: Curator, order: Order) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
     return Verified(path, files, card.sets, card.rows, book is not None, card.guarantee, missing)
 
 
-def released_before(earlier: AlreadyReleased) -> Release:
+def reopen_release(earlier: AlreadyReleased) -> Release:
     """The release that a request bought, found where the ledger says; a request id draws once.
 
     What lies in a folder may have been replaced since: DamageError unless it is that release byte by byte. Where nothing lies

@@ -412,8 +412,8 @@ MUTANTS = (
     one(
         "private rows given with onto in their own order",
         "synthesis/synthesize.py",
-        '            tables, rows_known = inputs.place.label(recipe), "public"\n',
-        '            tables, rows_known = inputs.place.label(recipe), "public"\n'
+        '            tables, rows_known = inputs.row_maker.label(recipe), "public"\n',
+        '            tables, rows_known = inputs.row_maker.label(recipe), "public"\n'
         "            if onto is not None:\n"
         "                tables = type(tables)(tuple(m.label(inputs.target) for m in models))\n",
         "tests/synthesis/test_exit.py::test_the_private_rows_in_another_form_leave_their_order_too",
@@ -484,8 +484,8 @@ MUTANTS = (
     one(
         "the time on the card after reading",
         "synthesis/synthesize.py",
-        "            begun=begun,\n",
-        "            begun=datetime.now(UTC),\n",
+        "            start=start,\n",
+        "            start=datetime.now(UTC),\n",
         f"{BYTES}::test_what_is_read_of_a_file_does_not_decide_the_time_on_the_card",
     ),
     one(
@@ -1009,8 +1009,8 @@ MUTANTS = (
     one(
         "the number of units for free",
         "counting/steps.py",
-        "entries_of(self.held, panel)), lambda: None)\n",
-        "entries_of(self.held, panel)), lambda: len(self.held))\n",
+        "entries_of(self.codes, panel)), lambda: None)\n",
+        "entries_of(self.codes, panel)), lambda: len(self.codes))\n",
         f"{PANELS}::test_how_many_units_there_are_is_not_told_for_free",
     ),
     one(
@@ -1045,7 +1045,7 @@ MUTANTS = (
         "lawful rows of a panel as the public number of rows",
         "counting/count.py",
         "        return self._total()\n",
-        "        return len(self.held)\n",
+        "        return len(self.codes)\n",
         "tests/methods/graph/test_career_model.py::test_how_many_rows_break_a_rule_is_not_told_for_free",
     ),
     one(

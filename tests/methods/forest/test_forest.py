@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from dipsmith.counting.count import HeldRows
+from dipsmith.counting.count import MemoryRows
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.methods.forest.forest import Forest
 from dipsmith.methods.forest.model import Ensemble, ForestModel, LeafTable
@@ -208,7 +208,7 @@ def test_neighbours_change_the_counts_by_the_sensitivity(rows_per_unit):
         changed = np.array(codes[target])
         changed[mine] = (changed[mine] + 1) % schema[target].size
         other = Codes.of(schema, {**codes.columns, target: changed}, 500)
-        before, after = (HeldRows(c).count([cells])[0] for c in (codes, other))
+        before, after = (MemoryRows(c).count([cells])[0] for c in (codes, other))
         if target == "sex":  # of two labels only the second is released
             before, after = before.reshape(-1, 2)[:, 1], after.reshape(-1, 2)[:, 1]
         elif len(set(leaves.index(codes.take(mine)))) == rows_per_unit:
@@ -216,7 +216,7 @@ def test_neighbours_change_the_counts_by_the_sensitivity(rows_per_unit):
         assert np.abs(after - before).sum() <= bound * rows_per_unit
     without = codes.take(slice(rows_per_unit, None))
     cells = LabelledLeaves(leaves, Marginal.of(schema, ["race"]))
-    before, after = (HeldRows(c).count([cells])[0] for c in (codes, without))
+    before, after = (MemoryRows(c).count([cells])[0] for c in (codes, without))
     assert np.abs(after - before).sum() == rows_per_unit
 
 
@@ -311,7 +311,7 @@ def test_the_memos_grid_of_48_settings_costs_108():
         forest = Forest(["sex"], trees=trees, n_b=n_b, weights={"grade": weight}, max_depth=depth, **MEMO)
         with ledger.reserve("people", budget, protects=Label(Unit(), ("sex",)), source=None, method="forest") as run:
             run.read()
-            forest.fit(Curator(HeldRows(codes), budget, stream=Stream(), journal=run))
+            forest.fit(Curator(MemoryRows(codes), budget, stream=Stream(), journal=run))
             run.finish("0" * 64, "nowhere")
     assert ledger.show("people").spent == 108
     with pytest.raises(BudgetError):

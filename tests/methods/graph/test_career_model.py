@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dipsmith.codec.encode import Encoder
-from dipsmith.counting.count import BatchRows, HeldRows
+from dipsmith.counting.count import BatchRows, MemoryRows
 from dipsmith.counting.steps import given_rows, step_rows
 from dipsmith.errors import UsageError
 from dipsmith.methods.graph.aim import AIM
@@ -69,12 +69,12 @@ def careers(schema, people=3_000, seed=0):
 def fitted(codes, budget, seed=3, method=None, observer=None):
     journal = Rehearsal()
     stream = Stream.for_testing(seed, observer)
-    curator = Curator(HeldRows(codes), budget, stream=stream, journal=journal)
+    curator = Curator(MemoryRows(codes), budget, stream=stream, journal=journal)
     return (method or AIM()).fit(curator), journal.events
 
 
 def steps_of_rows(codes):
-    return step_rows(codes.schema, lambda: given_rows(codes), lambda: len(codes)).held
+    return step_rows(codes.schema, lambda: given_rows(codes), lambda: len(codes)).codes
 
 
 def distance(first, second, names):
@@ -208,7 +208,7 @@ def test_how_many_rows_break_a_rule_is_not_told_for_free(held):
         )
         rows = BatchRows(source(table), schema, bytes(32))
         if held:
-            rows = HeldRows(Encoder(schema).encode(table)[0])
+            rows = MemoryRows(Encoder(schema).encode(table)[0])
         curator = Curator(rows, PureDP(1), stream=Stream.of(1), journal=Rehearsal())
         return curator.rows, curator.with_panel_steps(PureDP(1)).rows
 
@@ -225,7 +225,7 @@ def test_one_period_does_not_make_the_number_of_rows_public(held):
     table = pa.table({"person": [1, 2, 3, 3, 3], "year": [2001] * 5, "place": ["x", "y", "x", "y", "x"]})
     rows = BatchRows(source(table), schema, bytes(32))
     if held:
-        rows = HeldRows(replace(Encoder(schema).encode(table)[0], units=np.array([0, 1, 2, 2, 2])))
+        rows = MemoryRows(replace(Encoder(schema).encode(table)[0], units=np.array([0, 1, 2, 2, 2])))
     steps = Curator(rows, PureDP(1), stream=Stream.of(1), journal=Rehearsal()).with_panel_steps(PureDP(1))
     assert steps.max_rows == 1
     assert steps.rows is None

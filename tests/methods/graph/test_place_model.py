@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from dipsmith.counting.count import HeldRows
+from dipsmith.counting.count import MemoryRows
 from dipsmith.errors import UsageError
 from dipsmith.methods.graph import aim, place_tables
 from dipsmith.methods.graph.aim import AIM
@@ -57,7 +57,7 @@ def people(schema, rows=400, seed=0):
 
 def fitted(codes, budget, seed=3, method=None, observer=None):
     journal = Rehearsal()
-    curator = Curator(HeldRows(codes), budget, stream=Stream.for_testing(seed, observer), journal=journal)
+    curator = Curator(MemoryRows(codes), budget, stream=Stream.for_testing(seed, observer), journal=journal)
     return (method or AIM(planned=[("t", *q) for q in SETS])).fit(curator), journal.events
 
 

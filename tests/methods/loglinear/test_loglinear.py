@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dipsmith.counting.count import HeldRows
+from dipsmith.counting.count import MemoryRows
 from dipsmith.errors import SchemaError, UnsupportedError, UsageError
 from dipsmith.methods.loglinear.clique import Clique
 from dipsmith.methods.loglinear.loglinear import LogLinear
@@ -302,7 +302,7 @@ def test_one_label_moves_every_table_by_exactly_the_declared_sensitivity(labels,
     assert len(events) == len(model.blocks[0].cliques) == 4
     for event, clique in zip(events, model.blocks[0].cliques, strict=True):
         cells = [clique.marginal(schema)]
-        one, other = (HeldRows(c).count(cells)[0].reshape(-1, labels) for c in (codes, neighbour))
+        one, other = (MemoryRows(c).count(cells)[0].reshape(-1, labels) for c in (codes, neighbour))
         read = (one - other)[:, 1:] if single else one - other
         assert np.abs(read).sum() == event.sensitivity == rows_per_unit * (1 if single else 2)
 
@@ -314,13 +314,13 @@ def test_misfit_moves_by_at_most_its_sensitivity():
     rng = np.random.default_rng(0)
     expected = rng.uniform(0, 20, (20, 3))
     score = LabelMisfit({clique: expected}, {clique: 3.0}, schema)
-    before = score.value(clique, HeldRows(codes).count(score.tables(clique)))
+    before = score.value(clique, MemoryRows(codes).count(score.tables(clique)))
     moved = []
     for row in range(200):
         y = codes["y"].astype(int)
         y[row] = (y[row] + 1 + row % 2) % 3
         neighbour = Codes.of(schema, {**codes.columns, "y": y})
-        moved.append(abs(score.value(clique, HeldRows(neighbour).count(score.tables(clique))) - before))
+        moved.append(abs(score.value(clique, MemoryRows(neighbour).count(score.tables(clique))) - before))
     assert max(moved) <= 1 + 1e-9
     assert max(moved) > 0.99  # the bound is attained
     assert score.sensitivity("label", 4) == Fraction(4)

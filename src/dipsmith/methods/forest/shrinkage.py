@@ -117,7 +117,8 @@ def _calibration(chances: Narrow, sizes: Narrow, marginal: Floats) -> Floats:
         now = np.zeros(len(marginal))
         for part in _slices(len(sizes)):
             here = chances[:, part] * factor.astype(np.float32)[:, None]
-            now += here @ (share[part] / here.sum(axis=0))
+            with np.errstate(invalid="ignore"):  # OpenBLAS reads beyond a short row, and tells of what lies there
+                now += here @ (share[part] / here.sum(axis=0))
         factor *= marginal / now
         factor /= factor.max()  # only ratios count
         if np.abs(marginal / now - 1).max() < CALIBRATED:
