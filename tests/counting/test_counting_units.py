@@ -173,9 +173,9 @@ def test_spilling_and_crowded_buckets_change_nothing(monkeypatch: pytest.MonkeyP
     assert all(names == [] for _, names in seen)
     assert list(tmp_path.iterdir()) == []
     # and the number kept is right
-    kept = plain.kept(0, n)
+    kept = plain.kept_mask(0, n)
     assert kept.sum() == sum(min(c, 3) for c in Counter(r[0] for r in rows if r[0] is not None).values())
-    np.testing.assert_array_equal(np.concatenate([plain.kept(i, 37) for i in range(0, n, 37)])[:n], kept)
+    np.testing.assert_array_equal(np.concatenate([plain.kept_mask(i, 37) for i in range(0, n, 37)])[:n], kept)
 
 
 def test_spilled_files_are_deleted_when_reading_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_many_rows_without_a_unit_in_many_batches() -> None:
     for most in (2, n):
         dropped = beyond_max_rows(read(table, 37), schema_of("add-remove", Unit("id", most)), KEY)
         assert dropped is not None
-        kept = dropped.kept(0, n)
+        kept = dropped.kept_mask(0, n)
         assert dropped.rows == n
         assert not kept[[row[0] is None for row in rows]].any()
         assert kept.sum() == sum(min(c, most) for c in Counter(r[0] for r in rows if r[0] is not None).values())

@@ -202,9 +202,12 @@ def test_without_runs_of_everything_there_is_no_page_yet(monkeypatch, capsys, tm
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "digits"), [("UH-2", 4), ("MST", 2)])
-def test_committed_results_are_what_the_methods_make(name, digits, tmp_path):
-    """Seeds are fixed: a method that changed shows. MST's rows hang on how a processor rounds, by one in a few hundred."""
+@pytest.mark.parametrize(("name", "digits", "moved"), [("UH-2", 4, 0), ("MST", 2, 1)])
+def test_committed_results_are_what_the_methods_make(name, digits, moved, tmp_path):
+    """Seeds are fixed: a method that changed shows. MST's rows hang on how a processor rounds, by one in a few hundred.
+
+    So a p-value that lies at the edge of its class may stand in the next one: one of 94 coefficients may have `moved`.
+    """
     (before,) = (r for r in committed() if r.key == (name, 2, 0))
     runs.write([runs.run(name, 2, 0)], tmp_path / "now.csv")
     (now,) = runs.read(tmp_path / "now.csv")
@@ -212,9 +215,8 @@ def test_committed_results_are_what_the_methods_make(name, digits, tmp_path):
         if figure not in ("seconds", "scoring", "agreement"):
             owners = (now, before) if hasattr(now, figure) else (now.agreement, before.agreement)
             found, expected = (getattr(owner, figure) for owner in owners)
-            assert found == (expected if isinstance(expected, str) else pytest.approx(expected, abs=10.0**-digits)), (
-                figure
-            )
+            near = moved if figure == "p_classes" else 10.0**-digits
+            assert found == (expected if isinstance(expected, str) else pytest.approx(expected, abs=near)), figure
 
 
 def test_runs_survive_the_file(tmp_path):

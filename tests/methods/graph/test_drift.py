@@ -52,7 +52,7 @@ def model():
 @pytest.mark.slow
 @pytest.mark.parametrize("slope", [2.0, 4.0, 6.0])
 def test_careers_grow_as_measured(model, slope):
-    grown = replace(model, drift={}).growing([Growth("pay", slope, 0.0)])
+    grown = replace(model, drift={}).with_growth([Growth("pay", slope, 0.0)])
     made = grown.sample(40_000, seed=5)
     # 8,000 people: a slope of them has a standard error of about .05
     assert _moves(made, panel(), "pay")[0] == pytest.approx(slope, abs=0.4)
@@ -62,8 +62,8 @@ def test_careers_grow_as_measured(model, slope):
 def test_what_noise_may_explain_is_left_alone(model):
     plain = replace(model, drift={})
     own = _moves(plain.sample(40_000, seed=5), panel(), "pay")[0]
-    assert plain.growing([Growth("pay", own + 1.0, 4.0)]).drift == {"pay": 0.0}
-    assert plain.growing([]).drift == {}
+    assert plain.with_growth([Growth("pay", own + 1.0, 4.0)]).drift == {"pay": 0.0}
+    assert plain.with_growth([]).drift == {}
 
 
 def test_a_tilt_changes_odds_and_nothing_else(model):
