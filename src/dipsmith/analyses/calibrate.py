@@ -32,10 +32,10 @@ from dipsmith.analyses.direct import KnownSums
 from dipsmith.analyses.features import Features, Target
 from dipsmith.analyses.label_sums import LabelSums
 from dipsmith.analyses.measure import Agenda, Part
+from dipsmith.analyses.orthogonal import finite
 from dipsmith.analyses.public_columns import GroupColumns, PublicColumns, pieces
 from dipsmith.analyses.results import Result
 from dipsmith.analyses.sum_table import STEPS as FINE
-from dipsmith.analyses.sums import finite
 from dipsmith.estimation.unit_law import even_numbers
 from dipsmith.privacy.randomness import Generator
 from dipsmith.regression.least_squares import independent

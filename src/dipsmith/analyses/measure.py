@@ -66,10 +66,10 @@ class PartDesign:
         """Whether any row counts."""
         return bool(often[self.complete].sum() > 0)
 
-    def part(self, often: Ints) -> Part:
-        """With how often each distinct public row counts."""
+    def part(self, often: Ints, *, as_given: bool = False) -> Part:
+        """With how often each distinct public row counts; `as_given`: see `Layout.of`."""
         design = replace(self.design, often=np.multiply(self.complete, often, dtype=np.float64))
-        return Part(self.analysis, Layout.of(design), self.value)
+        return Part(self.analysis, Layout.of(design, as_given=as_given), self.value)
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,18 @@ class Agenda:
             direct = estimate_from(part.layout, sums)
             found.append(Result.of(part.analysis.text, model, part.value, direct))
         return tuple(found)
+
+
+def purchases_as_given(
+    analyses: Sequence[PlannedAnalysis], schema: Schema, table: pa.Table, often: Ints
+) -> tuple[Purchase, ...]:
+    """Of what is bought for analyses, the sums of groups and numbers as they are given: all that tells of other sums.
+
+    Numbers that were made orthogonal and residuals are bought in rounded steps, which no other sum asks for.
+    """
+    designs = read_designs(analyses, schema, table)
+    parts = [[d.part(often, as_given=True) for d in some if d.counts(often)] for some in designs]
+    return tuple(purchases_of([[part.layout for part in some] for some in parts if some]))
 
 
 def require_payable(

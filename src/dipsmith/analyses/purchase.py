@@ -48,6 +48,11 @@ class Purchase:
         return tuple(part.key for part in self.parts)
 
     @property
+    def title(self) -> str:
+        """How measured tables call it, without their number."""
+        return self.table.name.replace("|", "")
+
+    @property
     def group(self) -> str:
         """The name of the public column that has the group of every row."""
         return f"group {self.table.public_key}"
@@ -70,7 +75,7 @@ class Purchase:
     def question(self, schema: Schema, i: int) -> WeightedSums:
         """What the curator is asked, with the columns of `columns`."""
         table, group = self.table, (self.group,)
-        title = f"{table.name.replace('|', '')} ({i + 1})"
+        title = f"{self.title} ({i + 1})"
         if table.weight is None:
             return WeightedSums(schema, group, table.labels, title=title)
         return WeightedSums(schema, group, table.labels, self.weight, tuple(table.numbered_steps[0].tolist()), title)

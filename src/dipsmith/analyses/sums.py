@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from dipsmith.analyses.bin_doubt import Values
 from dipsmith.analyses.design import Design, Float, Ints, PrivateTerm
-from dipsmith.analyses.public_columns import Gram, GroupColumns, Inverse, PublicColumns, RowRuns, compose
+from dipsmith.analyses.orthogonal import OrthogonalColumns, finite, plain_numbers, square_of
+from dipsmith.analyses.public_columns import Gram, GroupColumns, Inverse, PublicColumns, RowRuns
 from dipsmith.analyses.sum_table import SumTable
 
 LEAST_BIAS = 0.05
@@ -41,11 +42,11 @@ class Layout:
     derived: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, design: Design) -> Layout:
-        """Find out which sums a design needs."""
+    def of(cls, design: Design, *, as_given: bool = False) -> Layout:
+        """Find out which sums a design needs; or only those of groups and numbers as they are given, which cost less."""
         bare = cls(design, ())
         found: dict[str, SumTable] = {}
-        for table in bare._needed():
+        for table in bare._needed(as_given):
             found.setdefault(table.key, table)
         derived = {a.key: b.key for a in found.values() for b in found.values() if a.is_sum_of(b)}
         layout = cls(design, tuple(t for t in found.values() if t.key not in derived), derived)
@@ -73,47 +74,15 @@ class Layout:
         return self.runs.sums(self.design.often)
 
     @cached_property
-    def _algebra(self) -> tuple[PublicColumns, Gram, Float]:
+    def _algebra(self) -> OrthogonalColumns:
         """Z with plain numbers less what the other columns and the numbers before them say; Z′Z; and the way back."""
-        blocks, often = [self.runs.block(b) for b in self.design.blocks], self.run_often
-        made = [GroupColumns.of(b, None if b.weight is None else finite(b.weight)) for b in blocks]
-        plain = [i for i, b in enumerate(blocks) if b.weight is not None and b.size == 1]
-        others = [i for i in range(len(blocks)) if i not in plain]
-        back = np.eye(len(self.reported))
-        if not plain or not others:
-            whole = PublicColumns(tuple(made), len(often))
-            return whole, Gram.of(whole, often, self.places), back
-        columns = PublicColumns(tuple(made[i] for i in others), len(often))
-        at = np.concatenate([self.places[i] for i in others])
-        gram = Gram.of(columns, often, [self.places[i] for i in others])
-        wide = sum(len(b.levels) for b in blocks)
-        told = np.full(wide, -1)
-        told[self.reported] = np.arange(len(self.reported))
-        for i in plain:
-            given, here = made[i].weight, int(self.places[i][0])
-            assert given is not None
-            cross, heavy = np.zeros(wide), often * given
-            cross[at], square = columns.cross(heavy), float(heavy @ given)
-            explained = gram.inverse.times(cross)
-            left = given - columns.times(explained[at])
-            if _square(often, left) > 1e-10 * square:
-                made[i] = GroupColumns(None, 1, left)
-                # γ of the columns before is that of the given number less what the number itself explains of it.
-                back[told[at[told[at] >= 0]], told[here]] -= explained[at[told[at] >= 0]]
-            new = made[i].weight
-            assert new is not None
-            heavy = often * new
-            cross[at] = columns.cross(heavy)
-            gram = gram.with_column(cross, float(heavy @ new), here)
-            columns = PublicColumns((*columns.blocks, made[i]), len(often))
-            at = np.append(at, here)
-        whole = PublicColumns(tuple(made), len(often))
-        return whole, gram, compose(back, [int(told[self.places[i][0]]) for i in plain])
+        blocks = [self.runs.block(b) for b in self.design.blocks]
+        return OrthogonalColumns.of(blocks, self.run_often, self.places, self.reported)
 
     @property
     def run_columns(self) -> PublicColumns:
         """The public columns Z of each run, plain numbers orthogonal to the columns before them: sums of these carry less noise."""
-        return self._algebra[0]
+        return self._algebra.columns
 
     @cached_property
     def public_columns(self) -> tuple[GroupColumns, ...]:
@@ -124,7 +93,7 @@ class Layout:
     @property
     def back(self) -> Float:
         """Coefficients of the formula's own `reported` columns from those of the columns of Z."""
-        return self._algebra[2]
+        return self._algebra.back
 
     @cached_property
     def places(self) -> tuple[Ints, ...]:
@@ -141,7 +110,7 @@ class Layout:
     @property
     def gram(self) -> Gram:
         """Z′Z."""
-        return self._algebra[1]
+        return self._algebra.gram
 
     @property
     def inverse(self) -> Inverse:
@@ -177,7 +146,7 @@ class Layout:
     @cached_property
     def square(self) -> float:
         """The residual sum of squares on the public columns."""
-        return _square(self.design.often, self.whole_residual)
+        return square_of(self.design.often, self.whole_residual)
 
     @cached_property
     def residual(self) -> Float:
@@ -203,11 +172,17 @@ class Layout:
 
     # --- which sums hold what --------------------------------------------------------------------------
 
-    def _needed(self) -> list[SumTable]:
+    @cached_property
+    def _plain(self) -> list[int]:
+        """Blocks whose weight is made orthogonal."""
+        return plain_numbers(self.design.blocks)
+
+    def _needed(self, as_given: bool) -> list[SumTable]:
         d = self.design
+        blocks = [b for b in range(len(d.blocks)) if not (as_given and b in self._plain)]
         tables = [t for i in range(len(d.private)) for j in range(i, len(d.private)) if (t := self.pair(i, j))]
-        tables += [t for b in range(len(d.blocks)) for i in range(len(d.private)) if (t := self.cross(b, i))]
-        if d.y is not None:
+        tables += [t for b in blocks for i in range(len(d.private)) if (t := self.cross(b, i))]
+        if d.y is not None and not as_given:
             tables += [self.score(i) for i in range(len(d.terms))]
         return tables
 
@@ -283,7 +258,7 @@ class Layout:
         block, term = self.design.blocks[b], self.design.private[i]
         if block.size == 1 and block.weight is None and _simple(term):
             return self.pair(i, i)  # an intercept: the labels themselves
-        weight = self.public_columns[b].weight
+        weight = self.public_columns[b].weight if b in self._plain else block.weight
         outer = "" if _simple(term) else f" · {term.name}"
         key = f"{block.name}{outer} × {' × '.join(term.labels)}"
         return self._table(
@@ -369,19 +344,8 @@ class Layout:
         return {}
 
 
-def _square(often: Float, values: Float) -> float:
-    """The sum of squares over all rows that count."""
-    return float(np.einsum("i,i,i->", often, values, values))
-
-
 def _simple(term: PrivateTerm) -> bool:
     return term.weight is None and term.size == 1
-
-
-def finite(values: Float | None) -> Float:
-    """Numbers, 0 where there is none."""
-    assert values is not None
-    return values if np.isfinite(values).all() else np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _joint_groups(one: PrivateTerm, other: PrivateTerm) -> list[tuple[Ints, int]]:

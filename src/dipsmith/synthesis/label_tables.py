@@ -33,7 +33,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.analyses.design import Float, Ints
-from dipsmith.analyses.measure import Agenda
+from dipsmith.analyses.measure import purchases_as_given
 from dipsmith.analyses.purchase import Purchase
 from dipsmith.analyses.sums import Layout
 from dipsmith.errors import UsageError
@@ -84,7 +84,7 @@ class LabelTables:
         def bought() -> Iterable[LabelTable]:
             planned = [PlannedAnalysis.of(a) for a in release.card.analyses]
             with suppress(UsageError):  # formulas of columns that were not released
-                purchases = Agenda.of(planned, schema, public, often).purchases
+                purchases = purchases_as_given(planned, schema, public, often)
                 return reader.bought(release.measurements, purchases, slice(None))
             return ()
 
@@ -298,9 +298,8 @@ class _Reader:
         same_rows: bool = False,
     ) -> Iterator[LabelTable]:
         """The sums of planned analyses, of whose groups and weights the formulas tell; `same_rows` if bought of these rows."""
-        sums = [t for t in measured if t.kind == "weighted sums"]
         known: dict[str, Float | None] = {}  # totals of the same groups and weights, by other labels
-        for one, table in zip(purchases, sums, strict=False):
+        for one, table in _matched(purchases, [t for t in measured if t.kind == "weighted sums"]):
             bought, groups = one.table, one.table.size + 1
             if table.shape != (groups, bought.label_cells) or table.attributes != bought.labels or table.totals is None:
                 continue
@@ -337,3 +336,13 @@ class _Reader:
         if not np.abs(reached - totals).max(initial=0.0) <= most:
             return None
         return made.agree_with_totals(totals.astype(np.float64))
+
+
+def _matched(purchases: Sequence[Purchase], sums: Sequence[MeasuredTable]) -> Iterator[tuple[Purchase, MeasuredTable]]:
+    """Purchases beside what was measured of them, both in the order in which they were asked for; some may not be sought."""
+    names, start = [table.name.rpartition(" (")[0] for table in sums], 0
+    for one in purchases:
+        with suppress(ValueError):
+            at = names.index(one.title, start)
+            yield one, sums[at]
+            start = at + 1
