@@ -77,9 +77,9 @@ def test_both_directions_are_tried():
     high = np.zeros(4000)
     # Only the first world ever shows −9: that event speaks for the first world.
     chosen = choose_threshold(low, high, 4000)
-    assert chosen.turned
+    assert chosen.points_to_first
     assert guesses(chosen, low, high).epsilon() > 4
-    assert guesses(Threshold(-0.5, turned=False), low, high).epsilon() < 1
+    assert guesses(Threshold(-0.5, points_to_first=False), low, high).epsilon() < 1
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(Fraction(3, 2)), DiscreteGaussian(Fraction(2))])

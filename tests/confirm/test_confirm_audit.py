@@ -179,7 +179,7 @@ def test_with_the_answers_of_another_run_nothing_tells_neighbours_apart(relation
 def test_a_vote_sees_its_part_and_nothing_else():
     """With one part's rows exchanged, the votes of the other parts stay as they are."""
     schema = schema_of("add-remove")
-    vote = vote_of(QUESTION.parsed, VoteDesign.of(QUESTION.formula, schema, "ols", {"s": "M"}), PARTS)
+    vote = vote_of(QUESTION.parsed_claim, VoteDesign.of(QUESTION.formula, schema, "ols", {"s": "M"}), PARTS)
     parts = [
         list(divide(BatchRows(source(t), schema, b"k"), vote.reading, b"key", PARTS))
         for t in (table_of(99), table_of(98))

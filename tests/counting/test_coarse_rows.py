@@ -37,7 +37,7 @@ def people(rows=60, seed=0):
     return Codes.of(SCHEMA, {a.name: random.integers(0, a.size, rows) for a in SCHEMA.attributes}, rows)
 
 
-class Grouped:
+class GroupCounts:
     """An engine: it groups rows and tells nothing else."""
 
     schema = SCHEMA
@@ -51,7 +51,7 @@ class Grouped:
         return [merged_keys(fuse(rows, names), np.ones(len(rows), dtype=np.int64)) for names in sets]
 
 
-@pytest.mark.parametrize("held", [MemoryRows(people()), PushedRows(Grouped(people()))], ids=["batches", "engine"])
+@pytest.mark.parametrize("held", [MemoryRows(people()), PushedRows(GroupCounts(people()))], ids=["batches", "engine"])
 def test_larger_places_are_sums_of_places(held):
     coarse = held.with_larger_places(1)
     for names in (("t (s)",), ("t (s)", "x"), ("x", "t (s)", "y"), ("y",), ()):

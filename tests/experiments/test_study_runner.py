@@ -51,7 +51,7 @@ def test_runs_are_the_same_whether_done_at_once_or_resumed(tmp_path):
     (tmp_path / "b" / JOURNAL).write_text("\n".join(half) + '\n{"id": "0123", "sp')
     told = []
     again = run(SMALL, tmp_path / "b", jobs=1, progress=told.append)
-    assert told[0].found == 5
+    assert told[0].from_journal == 5
     assert lines(tmp_path / "b")[:5] == half
     assert len(lines(tmp_path / "b")) == 12
     assert [o.values for o in again] == [o.values for o in whole]
@@ -70,7 +70,7 @@ def test_a_changed_study_runs_what_is_new(tmp_path):
     run(SMALL, tmp_path / "a", jobs=1)
     told = []
     more = run(altered(SMALL, "[0.5, 2]", "[0.5, 2, 4]"), tmp_path / "a", jobs=1, progress=told.append)
-    assert (told[0].found, len(more)) == (12, 18)
+    assert (told[0].from_journal, len(more)) == (12, 18)
     assert len(lines(tmp_path / "a")) == 18
 
 
@@ -111,7 +111,7 @@ def test_kill_minus_nine_loses_nothing_and_leaves_no_worker(tmp_path):
     told = []
     done = run(KILLED, out, jobs=1, progress=told.append)
     ids = [json.loads(line)["id"] for line in lines(out)]
-    assert told[0].found == len(kept)
+    assert told[0].from_journal == len(kept)
     assert ids[: len(kept)] == kept
     assert len(ids) == len(set(ids)) == len(done) == 120
 

@@ -13,7 +13,7 @@ from dipsmith.counting.count import BatchRows
 from dipsmith.errors import BudgetError, SourceError
 from dipsmith.schema import Marginal, Unit
 from dipsmith.sources import source
-from dipsmith.sources.handed_over import HandedOver
+from dipsmith.sources.fetched_rows import FetchedRows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -105,7 +105,7 @@ def test_a_row_is_counted_by_one_reading():
 
 def test_what_is_free_is_not_handed_over():
     engine = Whimsical(people())
-    held = HandedOver.of(engine, ("y", "g", "s"), ("y", "g"))
+    held = FetchedRows.of(engine, ("y", "g", "s"), ("y", "g"))
     assert sum(b.num_rows for b in held.batches(("g",))) == 300
     assert engine.read == [("g",)]
     first = pa.Table.from_batches(held.batches(("s",)))
@@ -114,7 +114,7 @@ def test_what_is_free_is_not_handed_over():
     assert whole.column("s").equals(first.column("s"))
     assert len(engine.read) == 2
     table = source(people())
-    assert HandedOver.of(table, ("y",)) is table
+    assert FetchedRows.of(table, ("y",)) is table
 
 
 def test_duckdb(tmp_path, expected):

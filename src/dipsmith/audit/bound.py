@@ -32,7 +32,7 @@ class Threshold:
     """An event: scores above a value speak for the second world (or, turned, scores up to it for the first)."""
 
     value: float
-    turned: bool
+    points_to_first: bool
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def choose_threshold(first: Floats, second: Floats, trials: int, confidence: flo
     The rarer an event, the more its bound depends on luck: events are compared as if both counts came out a standard deviation
     to the attacker's disadvantage. An alarm that was not seen among few trials may come among many: half a trial is added.
     """
-    best, chosen = -1.0, Threshold(0.0, turned=False)
+    best, chosen = -1.0, Threshold(0.0, points_to_first=False)
     doubt = (1 - confidence) / 2
     for turned, (own, other) in ((False, (second, first)), (True, (-first, -second))):
         values = np.unique(np.concatenate([own, other]))
@@ -110,7 +110,7 @@ def pessimistic_rates(hits: Floats, alarms: Floats, trials: int, deviations: flo
 
 def guesses(threshold: Threshold, first: Floats, second: Floats) -> Guesses:
     """Count an event in both worlds."""
-    if threshold.turned:
+    if threshold.points_to_first:
         hits, alarms = first < threshold.value, second < threshold.value
         return Guesses(int(hits.sum()), int(alarms.sum()), (len(first), len(second)))
     hits, alarms = second > threshold.value, first > threshold.value

@@ -72,7 +72,7 @@ class TwinRows:
 
     worlds: tuple[Rows, Rows]
     active: int
-    known: dict[str, tuple[Ints, Ints]] = field(default_factory=dict)
+    counts_of_both: dict[str, tuple[Ints, Ints]] = field(default_factory=dict)
     blocks: dict[tuple[str, int], TwinRows] = field(default_factory=dict)
 
     @classmethod
@@ -82,7 +82,7 @@ class TwinRows:
 
     def seen_as(self, world: int) -> TwinRows:
         """The same rows as they are in one of the worlds."""
-        return TwinRows(self.worlds, world, self.known, self.blocks)
+        return TwinRows(self.worlds, world, self.counts_of_both, self.blocks)
 
     @property
     def schema(self) -> Schema:
@@ -91,10 +91,10 @@ class TwinRows:
 
     def both(self, cells: Cells) -> tuple[Ints, Ints]:
         """The counts in both worlds; a partition's name stands for it, so that it is counted once for all trials."""
-        if cells.key not in self.known:
+        if cells.key not in self.counts_of_both:
             first, second = (rows.count([cells])[0] for rows in self.worlds)
-            self.known[cells.key] = (first, second)
-        return self.known[cells.key]
+            self.counts_of_both[cells.key] = (first, second)
+        return self.counts_of_both[cells.key]
 
     def count(self, cells: Sequence[Cells]) -> list[Ints]:
         """The counts in this world."""

@@ -174,7 +174,7 @@ def _show(experiment: Experiment, results: Results) -> None:
         right=range(2, 2 + len(metrics)),
     )
     if study.claims and results.complete:
-        claims = [(c.says, c.found, "holds" if c.holds else "DOES NOT HOLD") for c in check(results)]
+        claims = [(c.says, c.finding, "holds" if c.holds else "DOES NOT HOLD") for c in check(results)]
         table("Claims", ("claim", "found", ""), claims)
 
 
@@ -207,11 +207,11 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[Standing], None] | None]:
 
 def _describe_progress(standing: Standing) -> str:
     parts = [f"{standing.done} of {standing.total} runs"]
-    if standing.found:
-        parts.append(f"{standing.found} from before")
+    if standing.from_journal:
+        parts.append(f"{standing.from_journal} from before")
     if standing.failed:
         parts.append(f"{standing.failed} gave nothing")
-    if standing.left is not None and standing.done < standing.total:
-        left = standing.left
+    if standing.seconds_left is not None and standing.done < standing.total:
+        left = standing.seconds_left
         parts.append(f"about {f'{left:.0f} s' if left < 90 else f'{left / 60:.0f} min'} left")
     return ", ".join(parts)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dipsmith.synthesis.planned import AnalysisPlan
 
 COSTS = 8
-SHOWN = 6
+ROWS_SHOWN = 6
 """Lines of each table on the screen, worst first; --json has all."""
 
 EXAMPLES = options.examples(
@@ -311,7 +311,7 @@ def _show_effects(planned: Plan) -> None:
         return
     worst = sorted(known, key=lambda s: -(s.effect_error or 0.0))
     lines = []
-    for s in worst[:SHOWN]:
+    for s in worst[:ROWS_SHOWN]:
         numbers = f"{float(s.budget.exact):.3g}", _number(s.sd or 0.0), _number(s.effect_error or 0.0, 2)
         lines.append((" × ".join(s.attributes), f"{s.cells:,}", *numbers))
     _table(
@@ -320,8 +320,8 @@ def _show_effects(planned: Plan) -> None:
         ("table", "noisy numbers", planned.budget.symbol, "noise sd", "±"),
         lines,
     )
-    if len(worst) > SHOWN:
-        say(f"… {len(worst) - SHOWN} more, ± {_number(worst[-1].effect_error or 0.0, 2)} or more")
+    if len(worst) > ROWS_SHOWN:
+        say(f"… {len(worst) - ROWS_SHOWN} more, ± {_number(worst[-1].effect_error or 0.0, 2)} or more")
 
 
 def _show_errors(planned: Plan) -> None:
@@ -333,12 +333,12 @@ def _show_errors(planned: Plan) -> None:
     lines: list[tuple[object, ...]] = []
     for ways in (1, 2):
         group = sorted((e for e in known if len(e.attributes) == ways), key=lambda e: -(e.tvd or 0.0))
-        for e in group[:SHOWN]:
+        for e in group[:ROWS_SHOWN]:
             errors = (_number(100 * (error or 0.0), 2) for error in (e.share_sd, e.tvd))
             lines.append((" × ".join(e.attributes), f"{e.cells:,}", *errors, e.how))
-        if len(group) > SHOWN:
+        if len(group) > ROWS_SHOWN:
             least = group[-1].tvd or 0.0
-            lines.append((f"… {len(group) - SHOWN} more", "", "", f"{_number(100 * least, 2)} or more", ""))
+            lines.append((f"… {len(group) - ROWS_SHOWN} more", "", "", f"{_number(100 * least, 2)} or more", ""))
     unknown = sum(e.how == "unknown" for e in planned.errors)
     more = f"; {unknown} marginals cannot be predicted" if unknown else ""
     say(f"\nExpected error from the noise alone, in percentage points of all rows, worst first{more}")
@@ -370,7 +370,7 @@ def _show_widths(planned: Plan) -> None:
         ("labels", "cells", "λ = ε/Δ", "rows, smallest 5 %", "rows, median", "width there"),
         [
             (w.what, f"{w.leaves:,}", f"{w.lam:.3g}", f"{w.rows[1]:,}", f"{n:,}", f"{width:.2g}")
-            for w, (n, width) in worst[:SHOWN]
+            for w, (n, width) in worst[:ROWS_SHOWN]
         ],
     )
 

@@ -16,7 +16,7 @@ EXAMPLES = (
     '  dipsmith supports release/ "log(pay) ~ sex + age | agency"\n\n'
     "  dipsmith supports release/ sex pay --json"
 )
-SHOWN = 20
+PAIRS_SHOWN = 20
 
 
 def supports(
@@ -40,7 +40,7 @@ def supports(
     if json:
         answer(True, [p.to_dict() for p in pairs])
         return
-    shown = pairs if all_pairs else pairs[:SHOWN]
+    shown = pairs if all_pairs else pairs[:PAIRS_SHOWN]
     rows = [
         (p.asked, p.level, "–" if p.standard_error is None else f"±{p.standard_error:,.3g}", ", ".join(p.tables) or "–")
         for p in shown
@@ -48,5 +48,5 @@ def supports(
     table("Pairs of columns, the worst first", ("pair", "support", "noise on a count", "noisy table"), rows, (2,))
     say(
         f"{len(pairs)} pairs with a private column"
-        + (f", {len(pairs) - SHOWN} more: --all" if len(pairs) > len(shown) else "")
+        + (f", {len(pairs) - PAIRS_SHOWN} more: --all" if len(pairs) > len(shown) else "")
     )

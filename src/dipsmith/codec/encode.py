@@ -43,7 +43,7 @@ _PROBE = 1 << 14
 
 IntArray = NDArray[np.integer]
 Coder = Callable[[pa.Array], IntArray]
-Seen = dict[Coder, tuple[pa.Array, pa.Array]]
+EncodedTexts = dict[Coder, tuple[pa.Array, pa.Array]]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Encoder:
         return {a.name: coder(a) for a in self.attributes}
 
     @cached_property
-    def _remembered_texts(self) -> Seen:
+    def _remembered_texts(self) -> EncodedTexts:
         return {}
 
     @property
@@ -113,7 +113,7 @@ class Encoder:
         return Codes.of(self.schema, columns, batch.num_rows), keep
 
 
-def encode_array(array: pa.Array, code: Coder, seen: Seen | None = None) -> IntArray:
+def encode_array(array: pa.Array, code: Coder, seen: EncodedTexts | None = None) -> IntArray:
     """Encode one array; a dictionary's values are encoded once and looked up.
 
     `seen` remembers the last dictionary of each coder: the batches of a Parquet row group share theirs.

@@ -80,9 +80,9 @@ def unit_text(name: str, column: Column, can: Callable[[str], bool], warehouse: 
 
 @dataclass(frozen=True)
 class _Number:
-    """A value as a number, if it is `known`: compared with doubles as if it were the nearest double itself."""
+    """A value as a number, where it `is_known`: compared with doubles as if it were the nearest double itself."""
 
-    known: Column
+    is_known: Column
     reaches: Callable[[float], Column]
 
     def equals(self, value: float) -> Column:
@@ -145,7 +145,7 @@ def exact(units: int, scale: int) -> Decimal:
 def _bin_number(domain: Bins, columns: Columns, can: Callable[[str], bool]) -> Column:
     number = _number(columns, can)
     within = _tree([number.reaches(float(e)) for e in domain.edges[1:-1]])
-    return case((number.known, within), other=constant(domain.missing_code or 0))
+    return case((number.is_known, within), other=constant(domain.missing_code or 0))
 
 
 def _tree(reached: Sequence[Column], first: int = 0) -> Column:
@@ -192,14 +192,17 @@ def _whole(domain: Categories, columns: Columns, can: Callable[[str], bool]) -> 
     number = _number(columns, can)
     pairs = zip(domain.values, domain.codes, strict=True)
     found = case(*[(number.equals(float(int(v))), constant(c)) for v, c in pairs], other=constant(outside))
-    return case((number.known, found), other=constant(absent))
+    return case((number.is_known, found), other=constant(absent))
 
 
 def _truth(domain: Categories, columns: Columns, can: Callable[[str], bool]) -> Column:
     outside, absent = places(domain)
     unknown = constant(absent if domain.missing else outside)
     number = _number(columns, can)
-    branches = [(number.known & number.equals(1.0), constant(1)), (number.known & number.equals(0.0), constant(0))]
+    branches = [
+        (number.is_known & number.equals(1.0), constant(1)),
+        (number.is_known & number.equals(0.0), constant(0)),
+    ]
     if "y" in columns:
         text = columns["v"]
         # ASCII letters only: no engine's own idea of lower case
@@ -230,7 +233,7 @@ def _look_up(domain: Categories, x: Column, can: Callable[[str], bool]) -> Colum
     elif kind in ("real", "decimal"):
         number = _number({"v": x}, can)
         wanted = [(number.equals(float(str(v))), c) for v, c in native(domain, "real")]
-        known = number.known
+        known = number.is_known
     else:
         assert kind is not None
         wanted = [(x == _point(point, x), c) for point, c in native(domain, kind)]

@@ -20,7 +20,7 @@ from dipsmith.codec.spelled import parts_of_date, plain_numbers
 from dipsmith.schema import Bins
 from dipsmith.schema.spelling import Spelling
 
-Known = Bools | None
+KnownMask = Bools | None
 
 _NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity))$"
 _DATE = r"^(?P<y>[0-9]{4})-(?P<m>[0-9]{2})-(?P<d>[0-9]{2})"
@@ -85,7 +85,7 @@ def is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (*plain, *others))
 
 
-def numbers(array: pa.Array, spelling: Spelling | None = None) -> tuple[NDArray[Any], Known]:
+def numbers(array: pa.Array, spelling: Spelling | None = None) -> tuple[NDArray[Any], KnownMask]:
     """Values as int64 (from integers that it can hold) or float64 (from anything else), never NaN where known.
 
     >>> numbers(pa.array(["34", "3.4e1", "x", " +7 "]))[0][[0, 1, 3]].tolist()
@@ -146,7 +146,7 @@ def _among(text: pa.Array, words: tuple[str, ...]) -> Bools:
     return found.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def days(array: pa.Array, spelling: Spelling | None = None) -> tuple[Ints, Known]:
+def days(array: pa.Array, spelling: Spelling | None = None) -> tuple[Ints, KnownMask]:
     """Days since 1970-01-01; a moment counts as its day in UTC.
 
     >>> days(pa.array(["1970-01-02", "2021-02-30"]))[1].tolist()
@@ -159,7 +159,7 @@ def days(array: pa.Array, spelling: Spelling | None = None) -> tuple[Ints, Known
     return found // _DAY, known
 
 
-def microseconds(array: pa.Array, low: int, high: int, spelling: Spelling | None = None) -> tuple[Ints, Known]:
+def microseconds(array: pa.Array, low: int, high: int, spelling: Spelling | None = None) -> tuple[Ints, KnownMask]:
     """Microseconds since 1970-01-01 in UTC, clipped to [low, high] where the unit could overflow."""
     per_day = _per_day(array.type)
     if per_day is None:
@@ -185,7 +185,7 @@ def _ticks(array: pa.Array) -> Ints:
     return stored.fill_null(0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def moments(array: pa.Array, spelling: Spelling | None = None) -> tuple[Ints, Known]:
+def moments(array: pa.Array, spelling: Spelling | None = None) -> tuple[Ints, KnownMask]:
     """Text, in ISO 8601 or as it is spelled, as microseconds; impossible dates and times are not known."""
     if spelling is not None and pa.types.is_integer(array.type):
         array = array.cast(pa.string())  # 20111231
@@ -228,11 +228,11 @@ def _offsets(zone: pa.Array) -> tuple[Ints, Bools]:
     return np.where(west, -minutes, minutes), (value // 100 <= 23) & (value % 100 <= 59)
 
 
-def _valid(array: pa.Array) -> Known:
+def _valid(array: pa.Array) -> KnownMask:
     return array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
 
 
-def values_of(column: pa.Array, domain: Bins, beyond: int = 0) -> tuple[NDArray[Any], Known]:
+def values_of(column: pa.Array, domain: Bins, beyond: int = 0) -> tuple[NDArray[Any], KnownMask]:
     """The numbers of a column, days and moments as integers, and which are readable (None: all).
 
     Moments whose unit could overflow are clipped to the bounds, or so many microseconds beyond them.

@@ -224,7 +224,7 @@ def prospect(release: Release, question: Inquiry) -> Prospect:
     """What can be expected of a poll, if the truth is what the release says."""
     schema, budget, relation = release.schema, question.budget, str(release.schema.priced_as)
     design = VoteDesign.of(question.formula, schema, question.family, dict(question.reference))
-    claim = question.parsed
+    claim = question.parsed_claim
     parts = question.parts or PARTS
     most, size = most_parts(release.card.rows, len(design.names)), _part_size(release, design, claim)
     analysis = Analysis.of(
@@ -282,7 +282,7 @@ def _direct_prospect(release: Release, question: Inquiry, value: float) -> Prosp
         float(rehearse(rehearsed, release.tables[0], release.schema, seed=seed).details.get("std_error", inf))
         for seed in range(REHEARSALS)
     ]
-    error, sure, claim = sorted(errors)[REHEARSALS // 2], float(scipy.special.ndtri(SURE)), question.parsed
+    error, sure, claim = sorted(errors)[REHEARSALS // 2], float(scipy.special.ndtri(SURE)), question.parsed_claim
     if error == inf:
         return Prospect(value, None, VerdictChances(0.0, 0.0), None, None)
     if isinstance(claim, OneSided):

@@ -39,8 +39,8 @@ from dipsmith.privacy.signature import public_of, read_key, sign_answer
 from dipsmith.privacy.value_question import Classification, Poll, poll_sensitivity
 from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
+from dipsmith.sources.fetched_rows import FetchedRows
 from dipsmith.sources.fingerprint import fingerprint
-from dipsmith.sources.handed_over import HandedOver
 from dipsmith.synthesis.planned import PublicReading
 from dipsmith.synthesis.public import require_apart
 from dipsmith.synthesis.writing import require_absent
@@ -51,7 +51,7 @@ DELTA = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Confirmed:
+class Confirmation:
     """An answer, its folder, and whether it was there before (then nothing was read or charged)."""
 
     answer: AnswerCard
@@ -71,7 +71,7 @@ def approve(
     testing: bool = False,
     noise_seed: int | None = None,
     progress: Progress | None = None,
-) -> Confirmed:
+) -> Confirmation:
     """Answer a question about confidential rows, and charge the ledger.
 
     Parameters
@@ -101,7 +101,7 @@ def approve(
     known = book.run(asked.request)
     if known is None or known.state != "finished":
         require_absent(Path(out))
-    private = HandedOver.of(source(data), schema.columns, schema.public)
+    private = FetchedRows.of(source(data), schema.columns, schema.public)
     private.check(schema.columns)
     require_apart(schema, [private], book)
     ask = measure(private)
@@ -122,7 +122,7 @@ def approve(
             )
         except AlreadyReleased as earlier:
             answer, folder = answered_before(earlier)
-            return Confirmed(answer, folder, before=True)
+            return Confirmation(answer, folder, before=True)
         except BudgetError as error:
             if known is None:
                 raise
@@ -135,12 +135,12 @@ def approve(
         answer = replace(answer_of(asked, schema, found, reservation, testing=testing), signer=public_of(signing))
         folder, stamped = answer.save(out, partial(sign_answer, signing, book.id, asked.request))
         reservation.finish(stamped, folder.absolute())
-    return Confirmed(answer, folder, before=False)
+    return Confirmation(answer, folder, before=False)
 
 
 def rehearse(question: Inquiry, data: Any, schema: Schema, *, seed: int) -> AnswerCard:
     """Answer a question about rows that need no protection, without a ledger; for studies, tutorials and tests."""
-    private, stream = HandedOver.of(source(data), schema.columns, schema.public), Stream.of(seed)
+    private, stream = FetchedRows.of(source(data), schema.columns, schema.public), Stream.of(seed)
     rows = BatchRows(private, schema, stream.child("key").new_seed("key"))
     curator = Curator(rows, question.budget, stream=stream, journal=Rehearsal())
     return answer_of(question, schema, prepare(question, schema)(private)(curator), None, testing=True)
@@ -157,7 +157,7 @@ def prepare(question: Inquiry, schema: Schema) -> Callable[[Source], Measure]:
     if question.dataset != schema.name:
         raise UsageError(f"the question is about '{question.dataset}', the schema describes '{schema.name}'")
     design = VoteDesign.of(question.formula, schema, question.family, dict(question.reference))
-    claim: Any = question.parsed
+    claim: Any = question.parsed_claim
     if question.measure == "counts":
         predictor = Predictor.of(question, design)
         return lambda _: partial(_predict, question, claim, predictor)
@@ -213,7 +213,7 @@ def _estimate(
     curator.report("measuring sums", 0.0)
     found = direct.measure(question, curator, public)
     curator.report("measuring sums", 1.0)
-    name = " − ".join(name.replace("[T.", "[") for name, _ in direct.wanted.weights)
+    name = " − ".join(name.replace("[T.", "[") for name, _ in direct.combination.weights)
     sure = found.probability or 0.0
     said = f"posterior {in_three_digits(sure)}"
     if found.interval is not None:

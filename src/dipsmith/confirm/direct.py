@@ -40,7 +40,7 @@ class DirectQuestion:
     """A claim that noisy sums can answer: the analysis to buy, and the combination of its coefficients."""
 
     analysis: PlannedAnalysis
-    wanted: Combination
+    combination: Combination
     claim: OneSided | Between | AgreesWithRelease
 
     @classmethod
@@ -83,7 +83,7 @@ class DirectQuestion:
             warnings.simplefilter("ignore", HopelessNoise)
             prepared = PreparedAnalyses.of(public, curator)
             (result,) = prepared.measure(curator, question.budget).estimate(()).results
-        return judge_estimate(self.claim, *value_of(result, self.wanted), known=question.known)
+        return judge_estimate(self.claim, *value_of(result, self.combination), known=question.known)
 
 
 def value_of(result: Result, wanted: Combination) -> tuple[float | None, float]:

@@ -35,7 +35,7 @@ def answer_page(answer: AnswerCard) -> str:
 def answer_content(answer: AnswerCard) -> Page:
     """What the page says."""
     question = answer.question
-    asked = [("Claim", in_words(question.parsed)), ("Analysis", " ".join(question.formula.split()))]
+    asked = [("Claim", in_words(question.parsed_claim)), ("Analysis", " ".join(question.formula.split()))]
     asked += [("Compared with", ", ".join(f"{n} = {v}" for n, v in question.reference))] if question.reference else []
     asked += [("Asked by", question.by)] if question.by else []
     asked += [("Why", question.why)] if question.why else []
@@ -63,7 +63,7 @@ def _blocks(answer: AnswerCard) -> list[Block]:
         found.append(_poll_figure(answer))
     if answer.question.measure == "direct" and answer.interval is not None:
         found.append(_estimate_figure(answer))
-    if isinstance(question := answer.question.parsed, Residuals | Roc):
+    if isinstance(question := answer.question.parsed_claim, Residuals | Roc):
         found.append(_grid_figure(answer) if isinstance(question, Residuals) else _curve_figure(answer))
     rows: list[tuple[str, str | float]] = [
         (f"{name} (noisy)", ", ".join(f"{v:,}" for v in values))
@@ -126,7 +126,7 @@ def _poll_figure(answer: AnswerCard) -> Figure:
 
 def _estimate_figure(answer: AnswerCard) -> Figure:
     """The estimate's own law, with the thresholds of the claim."""
-    claim = answer.question.parsed
+    claim = answer.question.parsed_claim
     value, error = answer.estimate or 0.0, float(answer.details["std_error"])
     ends = [claim.value] if isinstance(claim, OneSided) else []
     if isinstance(claim, Between | AgreesWithRelease):

@@ -50,16 +50,18 @@ class Predictor:
         for name in model:
             if name not in design.names:
                 raise UsageError(f"model names '{abridge(name)}', which is no coefficient of the formula")
-        wanted = {Residuals: ("fitted", "residual"), Roc: ("score",)}.get(type(question.parsed), ())
+        wanted = {Residuals: ("fitted", "residual"), Roc: ("score",)}.get(type(question.parsed_claim), ())
         if set(edges) != set(wanted):
             raise UsageError(f"edges: expected {' and '.join(wanted) or 'none'} for claim '{abridge(question.claim)}'")
-        if isinstance(question.parsed, Roc) and design.family != "logistic":
+        if isinstance(question.parsed_claim, Roc) and design.family != "logistic":
             raise UsageError("claim 'roc' needs an outcome of two levels: family logistic")
         lists = [np.array(edges[name]) for name in wanted] + [np.zeros(0)] * (2 - len(wanted))
         for values in lists:
             if len(values) > 1 and not (np.diff(values) > 0).all():
                 raise UsageError("edges must increase from one to the next")
-        made = cls(design, question.parsed, np.array([model.get(n, 0.0) for n in design.names]), lists[0], lists[1])
+        made = cls(
+            design, question.parsed_claim, np.array([model.get(n, 0.0) for n in design.names]), lists[0], lists[1]
+        )
         if made.size > MOST_CLASSES:
             raise UsageError(
                 f"{made.size:,} classes are asked for, at most {MOST_CLASSES:,} are counted; use fewer edges"

@@ -73,7 +73,7 @@ class Inquiry:
         if BY.search(self.formula):
             raise UsageError("a question is about one formula, not one for each value of a column; ask about a trend")
         split(self.formula)
-        claim = self.parsed
+        claim = self.parsed_claim
         predicts = isinstance(claim, Accuracy | Residuals | Roc)
         if (self.measure == "counts") != predicts:
             raise UsageError(
@@ -93,7 +93,7 @@ class Inquiry:
             raise UsageError(f"round is {self.round}, expected 1 to 1000")
 
     @property
-    def parsed(self) -> Claim:
+    def parsed_claim(self) -> Claim:
         """The claim as a value."""
         return parse_claim(self.claim)
 
@@ -108,7 +108,7 @@ class Inquiry:
         """What tells this question from others: all but who asks and why."""
         facts = {name: value for name, value in self.facts().items() if name not in ("by", "why")}
         facts["formula"] = [[word.kind, word.value] for word in split(self.formula)]
-        facts["claim"] = repr(self.parsed)  # with every digit, unlike its text
+        facts["claim"] = repr(self.parsed_claim)  # with every digit, unlike its text
         return sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     @property
@@ -172,7 +172,7 @@ class Inquiry:
         return replace(self, round=self.round + 1)
 
     def __str__(self) -> str:
-        return f"{in_words(self.parsed)}, in {' '.join(self.formula.split())}"
+        return f"{in_words(self.parsed_claim)}, in {' '.join(self.formula.split())}"
 
 
 _CLEAN = AfterValidator(lambda text: "".join(c if c.isprintable() else " " for c in text))

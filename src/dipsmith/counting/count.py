@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dipsmith.arrays import Bools, Ints
 from dipsmith.counting.encoded import CACHE_BYTES, EncodedRows
-from dipsmith.counting.memory import CountMemory, Fixed, rows_in
+from dipsmith.counting.memory import CountMemory, FixedCodes, rows_in
 from dipsmith.counting.memory import View as View
 from dipsmith.counting.tally import Tally, check_size, count_sparse, distinct
 from dipsmith.counting.units import unit_text
@@ -115,19 +115,19 @@ class BatchRows:
         self.schema = schema
         self._encoded = EncodedRows(source, schema, key, cache_bytes, progress)
         self._memory = CountMemory()
-        self._fixed: Fixed = ()
+        self._fixed_codes: FixedCodes = ()
 
     def count(self, cells: Sequence[Cells], view: View = "lawful") -> list[Ints]:
         """Count the rows of a view in every cell of every partition: what is not remembered, in one pass."""
         check_size(cells)
-        known = self._memory.recall(self._fixed, view, cells)
+        known = self._memory.recall(self._fixed_codes, view, cells)
         asked = [table for table, counts in zip(cells, known, strict=True) if counts is None]
         if not asked:
             return [counts for counts in known if counts is not None]
         tally = Tally(asked)
         for codes in self._blocks([name for table in asked for name in table.attributes], view):
             tally.add(codes)
-        return self._memory.complete(self._fixed, view, cells, known, tally.counts())
+        return self._memory.complete(self._fixed_codes, view, cells, known, tally.counts())
 
     def count_public(self, cells: Sequence[Cells]) -> list[Ints]:
         """Count the rows that break no rule of the public columns."""
@@ -143,7 +143,7 @@ class BatchRows:
 
     def total(self) -> int:
         """Return the number of rows held, lawful or not."""
-        if not self._fixed:
+        if not self._fixed_codes:
             return self._encoded.total()
         return sum(len(codes) for codes in self._blocks([], "held"))
 
@@ -152,7 +152,7 @@ class BatchRows:
         self.schema[attribute]
         block = object.__new__(BatchRows)
         block.schema, block._encoded, block._memory = self.schema, self._encoded, self._memory
-        block._fixed = (*self._fixed, (attribute, code))
+        block._fixed_codes = (*self._fixed_codes, (attribute, code))
         return block
 
     def public_mask(self, kinds: Ints) -> Bools:
@@ -161,7 +161,7 @@ class BatchRows:
 
     def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
         """The values of the lawful rows, block by block in the order of the source, and the text of each row's unit."""
-        if self._fixed:
+        if self._fixed_codes:
             raise UnsupportedError("values are read of all rows, not of a block of them")
         yield from read_values(self._encoded, reading)
 
@@ -194,13 +194,13 @@ class BatchRows:
         wider = object.__new__(BatchRows)
         wider.schema = schema
         wider._encoded = self._encoded.with_public_columns(schema, columns)
-        wider._memory, wider._fixed = CountMemory(), ()
+        wider._memory, wider._fixed_codes = CountMemory(), ()
         return wider
 
     def _blocks(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """Yield the rows of a view that have the fixed codes."""
-        for codes in self._encoded.blocks([*names, *(name for name, _ in self._fixed)], view):
-            yield codes.take(rows_in(codes, "held", self._fixed)) if self._fixed else codes
+        for codes in self._encoded.blocks([*names, *(name for name, _ in self._fixed_codes)], view):
+            yield codes.take(rows_in(codes, "held", self._fixed_codes)) if self._fixed_codes else codes
 
 
 class MemoryRows(BatchRows):
@@ -209,7 +209,7 @@ class MemoryRows(BatchRows):
     def __init__(self, codes: Codes) -> None:
         self.codes, self.schema = codes, codes.schema
         self._views: dict[View, Codes] = {}
-        self._memory, self._fixed = CountMemory(), ()
+        self._memory, self._fixed_codes = CountMemory(), ()
 
     def _blocks(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """Yield the rows of a view, all at once and with all their columns."""
@@ -259,7 +259,7 @@ class DerivedRows(MemoryRows):
 
     def __init__(self, schema: Schema, make: Callable[[], Codes], total: Callable[[], int | None]) -> None:
         self.schema, self._make, self._total = schema, make, total
-        self._memory, self._fixed = CountMemory(), ()
+        self._memory, self._fixed_codes = CountMemory(), ()
 
     @cached_property
     def codes(self) -> Codes:  # type: ignore[override]

@@ -25,7 +25,7 @@ from dipsmith.errors import SourceError, UsageError
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.codes import code_dtype
 from dipsmith.sources import Progress, Source
-from dipsmith.sources.handed_over import HandedOver
+from dipsmith.sources.fetched_rows import FetchedRows
 
 CACHE_BYTES = 3 << 28
 """Codes kept in memory: 100 M rows of eight columns of up to 256 values."""
@@ -40,7 +40,7 @@ class _Block:
     """What is remembered of a run of rows: which are held, and which of those break rules (bits, or all)."""
 
     rows: int
-    held: int
+    held_rows: int
     keep: NDArray[np.uint8] | None
     lawful: NDArray[np.uint8] | None
     public: NDArray[np.uint8] | None
@@ -53,13 +53,13 @@ class _Block:
         """Which rows are held and in a view."""
         mask = np.ones(self.rows, bool) if self.keep is None else np.unpackbits(self.keep, count=self.rows).view(bool)
         if (bits := self._bits(view)) is not None:
-            mask[mask] = np.unpackbits(bits, count=self.held).view(bool)
+            mask[mask] = np.unpackbits(bits, count=self.held_rows).view(bool)
         return mask
 
     def select(self, codes: Codes, view: View) -> Codes:
         """The rows of a view, of those that are held."""
         bits = self._bits(view)
-        return codes if bits is None else codes.take(np.unpackbits(bits, count=self.held).view(bool))
+        return codes if bits is None else codes.take(np.unpackbits(bits, count=self.held_rows).view(bool))
 
     def _bits(self, view: View) -> NDArray[np.uint8] | None:
         return {"held": None, "lawful": self.lawful, "public": self.public}[view]
@@ -77,7 +77,7 @@ class EncodedRows:
         progress: Progress | None = None,
     ) -> None:
         self.schema = schema
-        self._source = HandedOver.of(source, schema.columns)
+        self._source = FetchedRows.of(source, schema.columns)
         self.key = secrets.token_bytes(32) if key is None else key
         self._progress = progress
         self._blocks: list[_Block] | None = None
@@ -99,14 +99,14 @@ class EncodedRows:
         read = self._read_again(absent) if absent else itertools.repeat({}, len(self._blocks))
         for i, (block, fresh) in enumerate(zip(self._blocks, read, strict=True)):
             columns = {name: kept[name][i] if name in kept else fresh[name] for name in names}
-            yield block.select(Codes(self.schema, columns, block.held), view)
+            yield block.select(Codes(self.schema, columns, block.held_rows), view)
 
     def total(self) -> int:
         """Return the number of rows held, lawful or not."""
         if self._blocks is None:
             for _ in self._first_pass([]):
                 pass
-        return sum(block.held for block in self._blocks or [])
+        return sum(block.held_rows for block in self._blocks or [])
 
     def mask(self, view: View, kinds: Ints | None = None) -> Bools:
         """Which rows of the source are held and in a view, in its order; `kinds` as of `beyond_max_rows`, told at first."""
@@ -162,7 +162,7 @@ class EncodedRows:
             public = held.project([name for name in held.names if schema[name].role == "public"])
             block = _Block(
                 rows=len(codes),
-                held=len(held),
+                held_rows=len(held),
                 keep=None if held is codes else np.packbits(coded),
                 lawful=_pack(held.lawful()) if schema.rules else None,
                 public=_pack(public.lawful()) if schema.rules and public.names else None,

@@ -27,7 +27,7 @@ from dipsmith.codec.ibis import steps, unit_text
 from dipsmith.codec.spelled import refuse_spellings
 from dipsmith.codec.trials import HASHED, UNITS, trial, trials
 from dipsmith.counting.count import View
-from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding_columns, radix_words, rules_of, runs
+from dipsmith.counting.pushed import FixedCodes, Keys, by_set, deciding_columns, radix_words, rules_of, runs
 from dipsmith.counting.units import hashed_columns
 from dipsmith.counting.units import unit_text as spelled_unit
 from dipsmith.errors import SourceError
@@ -60,18 +60,20 @@ class IbisGrouping:
         refuse_spellings(self.schema, self.source.kinds)
         self._try()
 
-    def count_groups(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
+    def count_groups(
+        self, sets: Sequence[tuple[str, ...]], fixed_codes: FixedCodes, view: View
+    ) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one statement."""
         with self.source.failures():
-            question, widths = self.question(sets, fixed, view)
+            question, widths = self.question(sets, fixed_codes, view)
         found = self.source.answer(question)
         names = ("tag", *(f"w{j}" for j in range(max(widths))), "n")
         return by_set([_integers(found, name) for name in names], widths)
 
-    def question(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> tuple[Table, list[int]]:
+    def question(self, sets: Sequence[tuple[str, ...]], fixed_codes: FixedCodes, view: View) -> tuple[Table, list[int]]:
         """The expression: columns tag, words of the key, number of rows; and how many words each set has."""
         schema = self.schema
-        wanted = {name for names in sets for name in names} | deciding_columns(schema, fixed, view)
+        wanted = {name for names in sets for name in names} | deciding_columns(schema, fixed_codes, view)
         units = schema.unit.column is not None
         names = [n for n in schema.names if n in wanted or units]
         rows = self._select_codes(self.source.table, names, self._units() if units else {})
@@ -79,7 +81,7 @@ class IbisGrouping:
         rows = rows.filter(known) if known else rows
         if units:
             rows = self._truncate_units(rows)
-        held = [rows[self._name(n)] == int(c) for n, c in fixed]
+        held = [rows[self._name(n)] == int(c) for n, c in fixed_codes]
         for rule in rules_of(schema, view):
             parts = [_among(rows[self._name(name)], codes) for name, codes in rule.never]
             held.append(~reduce(and_, parts) if parts else constant(False))
@@ -169,7 +171,7 @@ class IbisGrouping:
 
     def _try(self) -> None:
         """Have the warehouse encode public values: all columns at once, one by one to find the one that fails."""
-        passed = self.source.passed
+        passed = self.source.passed_trials
         names = [name for name in self.schema.names if self.schema[name] not in passed]
         try:
             wrong = self._misread(names) if names else []

@@ -31,7 +31,7 @@ from dipsmith.schema import Cells, Codes, Marginal
 
 View = Literal["held", "lawful", "public"]
 """Which rows count: all that are held, those that break no rule, those that break no rule over public columns."""
-Fixed = tuple[tuple[str, int], ...]
+FixedCodes = tuple[tuple[str, int], ...]
 """The codes that the rows of a block have."""
 ROOM = 1 << 25
 """The most cells, or combinations of codes, that are remembered: 256 MB of counts."""
@@ -41,13 +41,13 @@ _About = tuple[frozenset[tuple[str, int]], View]
 """Which rows an answer is about: block and view."""
 
 
-def rows_in(codes: Codes, view: View, fixed: Fixed = ()) -> Bools:
+def rows_in(codes: Codes, view: View, fixed_codes: FixedCodes = ()) -> Bools:
     """Which of the rows that are held a view has, of those with the fixed codes."""
     inside = np.ones(len(codes), dtype=bool)
     if view != "held":
         names = [n for n in codes.names if view == "lawful" or codes.schema[n].role == "public"]
         inside &= codes.project(names).lawful()
-    for name, code in fixed:
+    for name, code in fixed_codes:
         inside &= codes[name] == code
     return inside
 
@@ -67,9 +67,9 @@ class AnswerMemory(Generic[Answer]):
     _having: dict[tuple[_About, str | None], list[frozenset[str]]] = field(default_factory=dict)
     _widest: dict[_About, int] = field(default_factory=dict)
 
-    def find(self, fixed: Fixed, view: View, wanted: Iterable[str]) -> Answer | None:
+    def find(self, fixed_codes: FixedCodes, view: View, wanted: Iterable[str]) -> Answer | None:
         """The smallest answer about these rows that has all wanted attributes; None if there is none."""
-        about, names = (frozenset(fixed), view), frozenset(wanted)
+        about, names = (frozenset(fixed_codes), view), frozenset(wanted)
         if (about, names) in self._tables:
             return self._tables[about, names][1]
         if len(names) >= self._widest.get(about, 0):
@@ -79,9 +79,9 @@ class AnswerMemory(Generic[Answer]):
         fitting = (self._tables[about, over] for over in some if names <= over)
         return min(fitting, key=lambda entry: entry[0], default=(0, None))[1]
 
-    def keep(self, fixed: Fixed, view: View, names: Iterable[str], size: int, answer: Answer) -> None:
+    def keep(self, fixed_codes: FixedCodes, view: View, names: Iterable[str], size: int, answer: Answer) -> None:
         """Remember the answer about some attributes, if there is room; the answer must not change any more."""
-        about, key = (frozenset(fixed), view), frozenset(names)
+        about, key = (frozenset(fixed_codes), view), frozenset(names)
         if size <= self.room and (about, key) not in self._tables:
             self.room -= size
             self._tables[about, key] = (size, answer)
@@ -96,12 +96,17 @@ class CountMemory:
     def __init__(self) -> None:
         self._tables: AnswerMemory[tuple[Marginal, Ints]] = AnswerMemory()
 
-    def recall(self, fixed: Fixed, view: View, cells: Sequence[Cells]) -> list[Ints | None]:
+    def recall(self, fixed_codes: FixedCodes, view: View, cells: Sequence[Cells]) -> list[Ints | None]:
         """The counts of each partition; None where the rows have to be counted."""
-        return [self._one(fixed, view, c) if isinstance(c, Marginal) else None for c in cells]
+        return [self._one(fixed_codes, view, c) if isinstance(c, Marginal) else None for c in cells]
 
     def complete(
-        self, fixed: Fixed, view: View, cells: Sequence[Cells], known: Sequence[Ints | None], fresh: Iterable[Ints]
+        self,
+        fixed_codes: FixedCodes,
+        view: View,
+        cells: Sequence[Cells],
+        known: Sequence[Ints | None],
+        fresh: Iterable[Ints],
     ) -> list[Ints]:
         """Put what was counted afresh in the places that are not known, and remember it."""
         answers, counted = [], iter(fresh)
@@ -109,12 +114,12 @@ class CountMemory:
             answer = next(counted) if counts is None else counts
             if counts is None and isinstance(table, Marginal):
                 answer.flags.writeable = False
-                self._tables.keep(fixed, view, table.attributes, table.size, (table, answer))
+                self._tables.keep(fixed_codes, view, table.attributes, table.size, (table, answer))
             answers.append(answer)
         return answers
 
-    def _one(self, fixed: Fixed, view: View, wanted: Marginal) -> Ints | None:
-        found = self._tables.find(fixed, view, wanted.attributes)
+    def _one(self, fixed_codes: FixedCodes, view: View, wanted: Marginal) -> Ints | None:
+        found = self._tables.find(fixed_codes, view, wanted.attributes)
         if found is None or found[0].attributes == wanted.attributes:
             return None if found is None else found[1]
         sizes = dict(zip(found[0].attributes, found[0].shape, strict=True))

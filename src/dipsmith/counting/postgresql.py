@@ -20,7 +20,7 @@ from dipsmith.arrays import Ints
 from dipsmith.codec.postgresql import CodedSql, encode_in_sql, unit_text
 from dipsmith.codec.spelled import refuse_spellings
 from dipsmith.counting.count import View
-from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding_columns, radix_words, rules_of, runs
+from dipsmith.counting.pushed import FixedCodes, Keys, by_set, deciding_columns, radix_words, rules_of, runs
 from dipsmith.counting.units import hashed_columns
 from dipsmith.errors import SourceError
 from dipsmith.schema import Schema
@@ -42,16 +42,18 @@ class PostgresGrouping:
         if self.schema.unit.column is not None:
             self._units()
 
-    def count_groups(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
+    def count_groups(
+        self, sets: Sequence[tuple[str, ...]], fixed_codes: FixedCodes, view: View
+    ) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one scan."""
         widths = [len(radix_words(self.schema, names)) for names in sets]
-        found = self.source.integers(self.statement(sets, fixed, view))
+        found = self.source.integers(self.statement(sets, fixed_codes, view))
         return by_set(found or [np.zeros(0, dtype=np.int64)] * (max(widths) + 2), widths)
 
-    def statement(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> str:
+    def statement(self, sets: Sequence[tuple[str, ...]], fixed_codes: FixedCodes, view: View) -> str:
         """The statement: columns tag, words of the key, number of rows; all whole numbers."""
         schema = self.schema
-        needed = deciding_columns(schema, fixed, view)
+        needed = deciding_columns(schema, fixed_codes, view)
         wanted = {name for names in sets for name in names} | needed
         units = [] if schema.unit.column is None else self._units()
         names = [n for n in schema.names if n in wanted or units]
@@ -64,7 +66,7 @@ class PostgresGrouping:
         early = [f"{c.early(f'r{i}')} AS r{i}" for i, c in columns.items()] + [u for u, _ in units]
         rows = f"SELECT {', '.join(early) or '1 AS one'} FROM ({rows}) AS t0"
         keys = [self._keys(n) for n in sets]
-        where = [f"{self._code(n)} = {int(code)}" for n, code in fixed] + self._lawful(view)
+        where = [f"{self._code(n)} = {int(code)}" for n, code in fixed_codes] + self._lawful(view)
         known = [f"c{i} >= 0" for i in columns if not schema.attributes[i].domain.total]
         if not units and all(needed <= set(s) for s in sets):
             physical = [[f"r{i}" for i in columns if schema.names[i] in s] for s in sets]

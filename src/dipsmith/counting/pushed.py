@@ -23,7 +23,7 @@ from dipsmith.arrays import Ints
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.count import BatchRows, Rows, View
 from dipsmith.counting.memory import JOINT, AnswerMemory, CountMemory
-from dipsmith.counting.memory import Fixed as Fixed
+from dipsmith.counting.memory import FixedCodes as FixedCodes
 from dipsmith.counting.tally import check_index, check_size, fuse, merged_keys, unfuse, words_of
 from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Cells, Codes, Rule, Schema
@@ -42,7 +42,9 @@ class Grouping(Protocol):
     def schema(self) -> Schema:
         """The schema of the rows."""
 
-    def count_groups(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
+    def count_groups(
+        self, sets: Sequence[tuple[str, ...]], fixed_codes: FixedCodes, view: View
+    ) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one scan.
 
         A combination is a mixed-radix number over the attributes in the given order, in the words of
@@ -55,7 +57,7 @@ class Grouping(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Grouped:
+class GroupCounts:
     """The combinations of some attributes that occur, and how often."""
 
     codes: Codes
@@ -78,9 +80,9 @@ class PushedRows:
     """
 
     grouping: Grouping
-    fixed: Fixed = ()
+    fixed_codes: FixedCodes = ()
     read: Callable[[], Rows] | None = field(default=None, repr=False)  # the rows themselves, batch by batch
-    _groups: AnswerMemory[Grouped] = field(default_factory=AnswerMemory, repr=False)
+    _groups: AnswerMemory[GroupCounts] = field(default_factory=AnswerMemory, repr=False)
     _memory: CountMemory = field(default_factory=CountMemory, repr=False)
 
     @property
@@ -91,11 +93,11 @@ class PushedRows:
     def count(self, cells: Sequence[Cells], view: View = "lawful") -> list[Ints]:
         """Count the rows of a view in every cell of every partition: what is not remembered, in one scan."""
         check_size(cells)
-        known = self._memory.recall(self.fixed, view, cells)
+        known = self._memory.recall(self.fixed_codes, view, cells)
         asked = [table for table, counts in zip(cells, known, strict=True) if counts is None]
         tables = self._tables([table.attributes for table in asked], view)
         fresh = [grouped.cells(table) for grouped, table in zip(tables, asked, strict=True)]
-        return self._memory.complete(self.fixed, view, cells, known, fresh)
+        return self._memory.complete(self.fixed_codes, view, cells, known, fresh)
 
     def count_public(self, cells: Sequence[Cells]) -> list[Ints]:
         """Count the rows that break no rule of the public columns."""
@@ -139,17 +141,19 @@ class PushedRows:
     def within(self, attribute: str, code: int) -> Rows:
         """Return the block of rows with this code."""
         self.schema[attribute]
-        return PushedRows(self.grouping, (*self.fixed, (attribute, code)), None, self._groups, self._memory)
+        return PushedRows(self.grouping, (*self.fixed_codes, (attribute, code)), None, self._groups, self._memory)
 
-    def _tables(self, sets: Sequence[tuple[str, ...]], view: View) -> list[Grouped]:
+    def _tables(self, sets: Sequence[tuple[str, ...]], view: View) -> list[GroupCounts]:
         """For each set a table that has its attributes; one scan for all that are not known yet."""
-        known = [self._groups.find(self.fixed, view, names) for names in sets]
+        known = [self._groups.find(self.fixed_codes, view, names) for names in sets]
         asked = cover([names for names, found in zip(sets, known, strict=True) if found is None], self.schema)
-        answers: list[Grouped] = []
+        answers: list[GroupCounts] = []
         if asked:
-            for names, (keys, counts) in zip(asked, self.grouping.count_groups(asked, self.fixed, view), strict=True):
-                answers.append(Grouped(unfuse(keys, len(counts), names, self.schema), counts))
-                self._groups.keep(self.fixed, view, names, len(counts), answers[-1])
+            for names, (keys, counts) in zip(
+                asked, self.grouping.count_groups(asked, self.fixed_codes, view), strict=True
+            ):
+                answers.append(GroupCounts(unfuse(keys, len(counts), names, self.schema), counts))
+                self._groups.keep(self.fixed_codes, view, names, len(counts), answers[-1])
         return [
             next(a for a in answers if set(names) <= set(a.codes.names)) if found is None else found
             for names, found in zip(sets, known, strict=True)
@@ -219,10 +223,10 @@ def runs(codes: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def deciding_columns(schema: Schema, fixed: Fixed, view: View) -> set[str]:
+def deciding_columns(schema: Schema, fixed_codes: FixedCodes, view: View) -> set[str]:
     """The attributes that decide whether a row is counted at all."""
     ruled = {name for rule in rules_of(schema, view) for name in rule.attributes}
-    return ruled | {name for name, _ in fixed} | {a.name for a in schema if not a.domain.total}
+    return ruled | {name for name, _ in fixed_codes} | {a.name for a in schema if not a.domain.total}
 
 
 def by_set(columns: Keys, widths: Sequence[int]) -> list[tuple[Keys, Ints]]:

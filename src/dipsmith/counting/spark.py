@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from dipsmith.arrays import Ints
 from dipsmith.codec.encode import Encoder
-from dipsmith.counting.memory import SUMMED, Fixed, View, rows_in
+from dipsmith.counting.memory import SUMMED, FixedCodes, View, rows_in
 from dipsmith.counting.pushed import Keys, by_set
 from dipsmith.counting.tally import SparseTally, Tally, fuse, unfuse, words_of
 from dipsmith.counting.units import PER, ROW, UNIT, has_unit, rows_beyond_max, unit_text
@@ -41,12 +41,14 @@ class SparkGrouping:
     schema: Schema
     key: bytes | None = field(repr=False)
 
-    def count_groups(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
+    def count_groups(
+        self, sets: Sequence[tuple[str, ...]], fixed_codes: FixedCodes, view: View
+    ) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one scan."""
         sizes = [len(words_of([self.schema[n].size for n in names])) for names in sets]
         width = max(sizes)
         words = [f"w{j}" for j in range(width)]
-        tally = _Tally(_write(self.schema), tuple(map(tuple, sets)), fixed, view, width)
+        tally = _Tally(_write(self.schema), tuple(map(tuple, sets)), fixed_codes, view, width)
         made = ", ".join(["tag int", *(f"{w} bigint" for w in words), "n bigint"])
         with failures(self.source.describe()):
             counted = on_workers(self._cached_rows, tally, made)
@@ -64,12 +66,12 @@ class SparkGrouping:
         packed = ", ".join(f"w{j} bigint" for j in range(len(words)))
         columns = list(self.schema.columns)
         if self.schema.unit.column is None:
-            kept = self.source.map_partitions(columns, _Encoded(schema), packed)
+            kept = self.source.map_partitions(columns, _EncodeRows(schema), packed)
         else:
             made = f"{UNIT} string, {PER} string, {packed}"
-            rows = self.source.map_partitions(columns, _Encoded(schema), made)
+            rows = self.source.map_partitions(columns, _EncodeRows(schema), made)
             together = rows.repartition(UNIT, PER).sortWithinPartitions(UNIT, PER)
-            kept = on_workers(together, _Truncated(schema, self.key or secrets.token_bytes(32)), packed)
+            kept = on_workers(together, _TruncateUnits(schema, self.key or secrets.token_bytes(32)), packed)
         return kept.persist(StorageLevel.MEMORY_AND_DISK)
 
 
@@ -88,7 +90,7 @@ def _unpack(rows: pa.Table | pa.RecordBatch, schema: Schema) -> Codes:
 
 
 @dataclass(frozen=True)
-class _Encoded:
+class _EncodeRows:
     """Sent to the workers: rows as packed codes, without those that have a value without one or no unit; units as text beside."""
 
     schema: str
@@ -111,7 +113,7 @@ class _Encoded:
 
 
 @dataclass(frozen=True)
-class _Truncated:
+class _TruncateUnits:
     """Sent to the workers: of rows that come unit by unit, the packed codes of those that count."""
 
     schema: str
@@ -158,7 +160,7 @@ class _Tally:
 
     schema: str
     sets: tuple[tuple[str, ...], ...]
-    fixed: Fixed
+    fixed_codes: FixedCodes
     view: View
     width: int
 
@@ -188,5 +190,5 @@ class _Tally:
     def _codes(self, batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[Codes]:
         for batch in batches:
             codes = _unpack(batch, schema)
-            keep = rows_in(codes, self.view, self.fixed)
+            keep = rows_in(codes, self.view, self.fixed_codes)
             yield codes if keep.all() else codes.take(np.flatnonzero(keep))

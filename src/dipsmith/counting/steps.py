@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from dipsmith.arrays import Bools, Ints
 from dipsmith.counting.count import BatchRows, DerivedRows, Rows, linked_rows
-from dipsmith.counting.memory import CountMemory, Fixed, View, rows_in
+from dipsmith.counting.memory import CountMemory, FixedCodes, View, rows_in
 from dipsmith.counting.pushed import Grouping, Keys
 from dipsmith.counting.tally import fuse, merged_keys, unfuse
 from dipsmith.counting.units import hash_units
@@ -159,25 +159,25 @@ class CoarseRows(BatchRows):
 
     def __init__(self, rows: BatchRows, level: int) -> None:
         self.rows, self.level = rows, level
-        self.schema, self._memory, self._fixed = coarse_schema(rows.schema, level), CountMemory(), ()
+        self.schema, self._memory, self._fixed_codes = coarse_schema(rows.schema, level), CountMemory(), ()
         self._own = dict(zip(self.schema.names, rows.schema.names, strict=True))
 
     def _blocks(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """Yield the rows of a view that have the fixed codes, with larger places."""
-        wanted = [self._own[name] for name in (*names, *(name for name, _ in self._fixed))]
+        wanted = [self._own[name] for name in (*names, *(name for name, _ in self._fixed_codes))]
         for codes in self.rows._blocks(wanted, view):
             coarse = Codes.of(self.schema, coarsen(codes.columns, self.rows.schema, self.level), len(codes))
-            yield coarse.take(rows_in(coarse, "held", self._fixed)) if self._fixed else coarse
+            yield coarse.take(rows_in(coarse, "held", self._fixed_codes)) if self._fixed_codes else coarse
 
     def total(self) -> int:
         """The number of rows held, lawful or not."""
-        return sum(len(codes) for codes in self._blocks([], "held")) if self._fixed else self.rows.total()
+        return sum(len(codes) for codes in self._blocks([], "held")) if self._fixed_codes else self.rows.total()
 
     def within(self, attribute: str, code: int) -> Rows:
         """The block of rows with this code."""
         self.schema[attribute]
         block = copy(self)
-        block._fixed = (*self._fixed, (attribute, code))
+        block._fixed_codes = (*self._fixed_codes, (attribute, code))
         return block
 
 
@@ -193,16 +193,18 @@ class CoarseGrouping:
         """The schema with larger places."""
         return coarse_schema(self.grouping.schema, self.level)
 
-    def count_groups(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
+    def count_groups(
+        self, sets: Sequence[tuple[str, ...]], fixed_codes: FixedCodes, view: View
+    ) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one scan."""
         own, schema = self.grouping.schema, self.schema
         back = dict(zip(schema.names, own.names, strict=True))
-        needed = [tuple(dict.fromkeys([*names, *(name for name, _ in fixed)])) for names in sets]
+        needed = [tuple(dict.fromkeys([*names, *(name for name, _ in fixed_codes)])) for names in sets]
         behind = [tuple(back[n] for n in names) for names in needed]
         answers = []
         for names, real, (keys, counts) in zip(sets, behind, self.grouping.count_groups(behind, (), view), strict=True):
             codes = unfuse(keys, len(counts), real, own)
             coarse = Codes.of(schema, coarsen(codes.columns, own, self.level), len(counts))
-            kept = rows_in(coarse, "held", fixed)
+            kept = rows_in(coarse, "held", fixed_codes)
             answers.append(merged_keys(fuse(coarse.take(kept), names), counts[kept]))
         return answers

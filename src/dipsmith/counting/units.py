@@ -52,7 +52,7 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days since 1970."""
 
 
-class Dropped:
+class DroppedRows:
     """The rows beyond `max_rows` of their units, and those without a unit, one bit per row of the source."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Dropped:
 
 def beyond_max_rows(
     read: Reader, schema: Schema, key: bytes, kinds: Ints | None = None, *, memory: int = MEMORY, buckets: int = BUCKETS
-) -> Dropped | None:
+) -> DroppedRows | None:
     """Find the rows that do not count: those beyond `max_rows` of their units, and those without a unit.
 
     None when every row has a unit and no unit has more than `max_rows` rows. `read` reads the named columns of all
@@ -105,7 +105,7 @@ def beyond_max_rows(
     if all_owned and most <= unit.max_rows:
         return None
     encoder, hashed, ties = Encoder(schema), hashed_columns(schema), _tied_columns(schema)
-    lost = Dropped()
+    lost = DroppedRows()
     with Spill(memory, _HASH) as suspects:
         for batch in read([*dict.fromkeys((*schema.names, *names))]):
             unit_text, per_text, hashes = _units(batch, names, key)

@@ -8,7 +8,7 @@ from typing import Protocol
 from dipsmith.errors import UsageError
 
 
-class Named(Protocol):
+class HasName(Protocol):
     """Anything with a name: a method."""
 
     @property
@@ -16,7 +16,7 @@ class Named(Protocol):
         """How messages call it."""
 
 
-def require_shares(method: Named, *names: str) -> None:
+def require_shares(method: HasName, *names: str) -> None:
     """Raise unless these parameters are positive shares of a budget that leave something over."""
     shares = [getattr(method, name) for name in names]
     if not (all(share > 0 for share in shares) and sum(shares) < 1):
@@ -25,7 +25,7 @@ def require_shares(method: Named, *names: str) -> None:
         raise UsageError(f"{method.name}: {found}, expected {wanted}")
 
 
-def require_least(method: Named, least: int, *names: str) -> None:
+def require_least(method: HasName, least: int, *names: str) -> None:
     """Raise unless these parameters are at least so large; None stands for a default."""
     for name in names:
         value = getattr(method, name)
@@ -33,14 +33,14 @@ def require_least(method: Named, least: int, *names: str) -> None:
             raise UsageError(f"{method.name}: {name} is {value}, expected {least} or more")
 
 
-def require_one_of(method: Named, name: str, options: Collection[str]) -> None:
+def require_one_of(method: HasName, name: str, options: Collection[str]) -> None:
     """Raise unless a parameter is one of the options."""
     if getattr(method, name) not in options:
         listed = " or ".join(f"'{option}'" for option in options)
         raise UsageError(f"{method.name}: {name} is '{getattr(method, name)}', expected {listed}")
 
 
-def freeze_names(method: Named, *names: str) -> None:
+def freeze_names(method: HasName, *names: str) -> None:
     """Make these parameters tuples of column names; one name stands for itself, None for a default."""
     for name in names:
         value = getattr(method, name)

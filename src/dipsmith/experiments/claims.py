@@ -23,7 +23,7 @@ class ClaimResult:
     """A claim, what was found, and whether it holds."""
 
     says: str
-    found: str
+    finding: str
     holds: bool
 
 

@@ -37,7 +37,7 @@ def report(results: Results, laboratory: Laboratory) -> Page:
     """The page of a study."""
     study, metrics = results.study, laboratory.metrics
     figures = list(study.figures) or default_figures(results)
-    claims = [(c.says, c.found, "holds" if c.holds else "does not hold") for c in check(results)]
+    claims = [(c.says, c.finding, "holds" if c.holds else "does not hold") for c in check(results)]
     reasons = [(text,) for text in results.failed]
     sections: list[tuple[str, list[Block]]] = [
         ("Claims", [Table.of("Claims and what was found", ("claim", "found", ""), claims)] if claims else []),

@@ -38,10 +38,10 @@ class Standing:
     """
 
     done: int
-    found: int
+    from_journal: int
     total: int
     failed: int
-    left: float | None
+    seconds_left: float | None
 
 
 Progress = Callable[[Standing], None]

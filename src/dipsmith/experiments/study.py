@@ -74,7 +74,7 @@ def _kind(value: Any) -> str:
     return "<range>" if isinstance(value, RangeEntry) else "<list>"
 
 
-Varied = dict[
+VariedSettings = dict[
     str,
     Annotated[
         Annotated[list[Any], Tag("<list>")]
@@ -130,7 +130,7 @@ class MethodEntry(StudyPart):
     method: str
     name: str = ""
     set: dict[str, Any] = {}
-    vary: Varied = {}
+    vary: VariedSettings = {}
 
     @property
     def label(self) -> str:
@@ -256,7 +256,7 @@ class StudyEntry(StudyPart):
     data: DataEntry
     methods: list[MethodEntry]
     set: dict[str, Any] = {}
-    vary: Varied = {}
+    vary: VariedSettings = {}
     design: Annotated[
         Annotated[Literal["full"], Tag("full")] | Annotated[DesignEntry, Tag("part")],
         Discriminator(lambda given: "part" if isinstance(given, dict | DesignEntry) else "full"),

@@ -32,7 +32,7 @@ _STEPS: Mapping[str, tuple[tuple[RunState, ...], RunState]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Declined:
+class DeclinedRequest:
     """A request for an answer about a dataset that was declined: by whom, why and when. Nothing was read or charged."""
 
     name: str
@@ -55,7 +55,7 @@ class Books:
     runs: Mapping[str, PaidRun] = field(default_factory=dict)
     signatory: str | None = None
     nonces: frozenset[str] = frozenset()
-    declined: Mapping[str, Declined] = field(default_factory=dict)
+    declined: Mapping[str, DeclinedRequest] = field(default_factory=dict)
 
     def after(self, rows: Iterable[Row]) -> Books:
         """The books after more rows; raises DamageError at a row that could not lawfully follow."""
@@ -124,7 +124,7 @@ def _enter(books: Books, row: Row, content: dict[str, Any]) -> Books:
         accounts[account.name] = replace(account, looked=(*account.looked, str(content["event"]["what"])))
     elif row.kind == "declined":
         assert isinstance(books.declined, dict)
-        books.declined[content["request"]] = Declined(content["name"], content["by"], content["why"], row.time)
+        books.declined[content["request"]] = DeclinedRequest(content["name"], content["by"], content["why"], row.time)
     elif row.kind == "reserved":
         run = PaidRun.from_row(row, content)
         if run.id in runs and runs[run.id].state != "cancelled":

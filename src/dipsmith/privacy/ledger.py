@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dipsmith.errors import BudgetError, DamageError, SameSourceError
 from dipsmith.privacy.account import PaidRun, actor, grant_record, line
-from dipsmith.privacy.books import Anchor, Books, Declined, IntactLedger, require_heads, require_paid_events
+from dipsmith.privacy.books import Anchor, Books, DeclinedRequest, IntactLedger, require_heads, require_paid_events
 from dipsmith.privacy.budget import Budget, budget_record, check_budget, decimal_text, of_units, option_of
 from dipsmith.privacy.chain import RESTORE, Chain, Row
 from dipsmith.privacy.events import Looked, event_record
@@ -257,7 +257,7 @@ class Ledger:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def declined(self, request_id: str) -> Declined | None:
+    def declined(self, request_id: str) -> DeclinedRequest | None:
         """Who declined a request and why; None where nobody did."""
         return self._read().declined.get(request_id) if self._chain.exists() else None
 

@@ -273,7 +273,7 @@ def generator(seed: int | None = None) -> Generator:
     """
     if seed is not None and seed >= _KEYS:
         # Has the verbs by which rows are drawn; any other one fails loudly instead of drawing otherwise.
-        return cast("Generator", _Ciphered(seed))
+        return cast("Generator", _KeyedGenerator(seed))
     return Generator(np.random.PCG64(secrets.randbits(128) if seed is None else seed))
 
 
@@ -292,7 +292,7 @@ def named_seed(seed: int, names: tuple[str, ...]) -> int:
     return _KEYS | int.from_bytes(digest) if seed >= _KEYS else int.from_bytes(digest[:16])
 
 
-class _Ciphered:
+class _KeyedGenerator:
     """The verbs of a generator by which rows are drawn, from the key stream of one key."""
 
     def __init__(self, key: int) -> None:

@@ -38,12 +38,12 @@ from dipsmith.sources.sqlite import mend_values
 class IbisTable:
     """A table, or any query, of a warehouse that ibis reaches.
 
-    `called` is what messages and cards call it; `address` tells it from other tables, None where nothing does, as for
+    `name` is what messages and cards call it; `address` tells it from other tables, None where nothing does, as for
     a query; `has_order` says whether the warehouse gives its rows in the same order every time.
     """
 
     table: Table = field(repr=False)
-    called: str
+    name: str
     address: str | None = None
     has_order: bool = False
     counter: ClassVar = "dipsmith.counting.ibis:IbisGrouping"
@@ -60,10 +60,10 @@ class IbisTable:
 
     def check(self, required: Sequence[str]) -> None:
         """Header and column types; a warehouse's rows have no syntax that could be broken."""
-        check_header(self.called, self.columns, required)
+        check_header(self.name, self.columns, required)
         odd = [name for name in required if self.kinds[name] is None]
         what = "lists, structures, bytes, durations or decimals without a number of places"
-        refuse_columns(self.called, odd, what, "give a view")
+        refuse_columns(self.name, odd, what, "give a view")
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, only the named columns, in the order in which they were first read."""
@@ -76,7 +76,7 @@ class IbisTable:
 
     def describe(self) -> str:
         """What this is, without credentials."""
-        return self.called
+        return self.name
 
     def fingerprint(self) -> str | None:
         """What tells this table from others."""
@@ -96,7 +96,7 @@ class IbisTable:
         return bool(self.warehouse.has_operation(getattr(ops, operation)))
 
     @cached_property
-    def passed(self) -> set[Hashable]:
+    def passed_trials(self) -> set[Hashable]:
         """What this warehouse has shown to read as files are read; not tried again."""
         return set()
 
@@ -108,7 +108,7 @@ class IbisTable:
     def failures(self) -> AbstractContextManager[None]:
         """Tell failures in our own words."""
         remedy = "check the connection, the table and your rights, and run again"
-        return _failures(f"{self.called}: the warehouse cannot answer", remedy)
+        return _failures(f"{self.name}: the warehouse cannot answer", remedy)
 
     @cached_property
     def _spool(self) -> _Spool:
@@ -118,7 +118,7 @@ class IbisTable:
         wanted = [_near(self.table[name], self.warehouse.name).name(name) for name in columns]
         reader = _reader(self.table.select(wanted), self.warehouse)
         for name, kind in zip(reader.schema.names, reader.schema.types, strict=True):
-            check_type(self.called, name, kind)
+            check_type(self.name, name, kind)
         return reader
 
 

@@ -70,7 +70,7 @@ class PostgresTable:
 
     url: str = field(repr=False)
     table: str
-    called: str
+    name: str
     counter: ClassVar = "dipsmith.counting.postgresql:PostgresGrouping"
 
     @property
@@ -80,13 +80,13 @@ class PostgresTable:
 
     def check(self, required: Sequence[str]) -> None:
         """Header and column types; a server's rows have no syntax that could be broken."""
-        check_header(self.called, self.columns, required)
+        check_header(self.name, self.columns, required)
         odd = [name for name in required if self.kinds[name] is None]
-        refuse_columns(self.called, odd, "lists, structures, bytes or durations", "give a view")
+        refuse_columns(self.name, odd, "lists, structures, bytes or durations", "give a view")
 
     def describe(self) -> str:
         """What this is, without credentials."""
-        return self.called
+        return self.name
 
     @cached_property
     def _connection(self) -> Any:
@@ -98,7 +98,7 @@ class PostgresTable:
             weakref.finalize(self, connection.close)
             if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
                 raise SourceError(
-                    f"{self.called}: the encoding of the database is SQL_ASCII, so that nobody knows what its bytes mean; copy "
+                    f"{self.name}: the encoding of the database is SQL_ASCII, so that nobody knows what its bytes mean; copy "
                     "the table to a database with the encoding UTF8, or to a CSV file and say its encoding"
                 )
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -176,16 +176,16 @@ class PostgresTable:
         try:
             yield
         except psycopg.errors.UndefinedTable:
-            retell(SourceError(f"{self.called}: there is no such table; check table= and the search path"))
+            retell(SourceError(f"{self.name}: there is no such table; check table= and the search path"))
         except psycopg.errors.InsufficientPrivilege:
-            retell(SourceError(f"{self.called}: permission denied; ask for the right to select from it"))
+            retell(SourceError(f"{self.name}: permission denied; ask for the right to select from it"))
         except psycopg.Error as error:
             code = f", SQLSTATE {error.sqlstate}" if error.sqlstate else ""
             lost = isinstance(error, psycopg.OperationalError)
             what = (
                 f"{'the connection failed or was lost' if lost else 'it cannot be read'} ({type(error).__name__}{code})"
             )
-            retell(SourceError(f"{self.called}: {what}; check the server, PGUSER and PGPASSWORD, and run again"))
+            retell(SourceError(f"{self.name}: {what}; check the server, PGUSER and PGPASSWORD, and run again"))
 
 
 def _read(name: str, kind: Kind) -> str:

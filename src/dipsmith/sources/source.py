@@ -26,7 +26,7 @@ from typing import Any, Protocol, cast
 import pyarrow as pa
 
 from dipsmith.errors import SourceError, UsageError
-from dipsmith.registry import OURS, entry_points_of, load, package_of
+from dipsmith.registry import entry_points_of, load, others_first
 
 Progress = Callable[[float], None]
 """Told the fraction read so far, 0 to 1."""
@@ -176,9 +176,7 @@ def source(
     given = Input(data, table, encoding, delimiter)
     if all(hasattr(type(data), verb) for verb in ("columns", "check", "batches", "describe")):
         return cast("Source", data)
-    points = entry_points_of("sources")
-    others_first = sorted(points, key=lambda name: package_of(points[name]) == OURS)
-    for name in [given.scheme] if given.scheme in points else others_first:
+    for name in [given.scheme] if given.scheme in entry_points_of("sources") else others_first("sources"):
         found: Source | None = load("sources", name)(given)
         if found is not None:
             return found

@@ -47,7 +47,7 @@ class SparkTable:
     """A frame of a Spark session as a source."""
 
     frame: Any = field(repr=False)
-    called: str = _FRAME
+    name: str = _FRAME
     counter: ClassVar = "dipsmith.counting.spark:SparkGrouping"
     maker: ClassVar = "dipsmith.synthesis.cluster:Cluster"
 
@@ -58,15 +58,15 @@ class SparkTable:
 
     def check(self, required: Sequence[str]) -> None:
         """Header and column types; what Spark can read has no other syntax."""
-        check_header(self.called, self.columns, required)
+        check_header(self.name, self.columns, required)
         types = {f.name: f.dataType.simpleString() for f in self.frame.schema.fields}
         odd = [name for name in required if types[name].startswith(_REFUSED) or "interval" in types[name]]
-        refuse_columns(self.called, odd, "lists, structures or durations", "give a frame")
+        refuse_columns(self.name, odd, "lists, structures or durations", "give a frame")
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, only the named columns, one partition at a time: for tables that fit one machine's patience."""
         self.check(columns)
-        with failures(self.called):
+        with failures(self.name):
             packed = self.map_partitions(columns, _pack, "rows binary")
             for row in packed.toLocalIterator():
                 with pa.ipc.open_stream(row[0]) as reader:
@@ -82,7 +82,7 @@ class SparkTable:
         -------
         Exact: only where the number of rows is public.
         """
-        with failures(self.called):
+        with failures(self.name):
             return int(self.frame.count())
 
     def select(self, columns: Sequence[str]) -> Any:
@@ -95,11 +95,11 @@ class SparkTable:
 
     def describe(self) -> str:
         """What this is."""
-        return self.called
+        return self.name
 
     def fingerprint(self) -> str | None:
         """What tells this table from others; nothing does for a frame that was given as such."""
-        return None if self.called == _FRAME else of_address(self.called)
+        return None if self.name == _FRAME else of_address(self.name)
 
 
 def on_workers(frame: Any, function: Function, made: str) -> Any:
@@ -111,7 +111,7 @@ def on_workers(frame: Any, function: Function, made: str) -> Any:
     with _no_word_of_pandas():
         # pyspark takes a dot or a backtick in a column's name for syntax, so columns travel by number
         numbered = frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
-        return numbered.mapInArrow(_Named(tuple(frame.columns), function), made)
+        return numbered.mapInArrow(_NameColumns(tuple(frame.columns), function), made)
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def _no_word_of_pandas() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Named:
+class _NameColumns:
     """Sent to the workers: gives the columns their names back, and the rows block by block."""
 
     names: tuple[str, ...]

@@ -53,7 +53,7 @@ def key_of(request: str) -> str:
 
 def title_of(question: Inquiry) -> str:
     """What is asked, as a question; a picture is a wish."""
-    claim = question.parsed
+    claim = question.parsed_claim
     picture = isinstance(claim, Residuals) or (isinstance(claim, Roc) and claim.area is None)
     return f"Show {in_words(claim)}." if picture else f"Is it so that {in_words(claim)}?"
 
@@ -138,7 +138,7 @@ def approve(visit: Visit) -> Mapping[str, Any]:
         "data": project.data,
         "schema": schema.to_dict(),
         "out": out,
-        "says": f"{in_words(question.parsed)}, {question.budget}",
+        "says": f"{in_words(question.parsed_claim)}, {question.budget}",
     }
     return charge_and_launch(visit, job, "confirm", asked, schema, question.budget, question.request, METHOD)
 

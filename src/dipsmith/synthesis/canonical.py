@@ -312,13 +312,13 @@ def _texts(values: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
-def _mask(values: pa.Array, known: parse.Known) -> NDArray[np.bool_]:
+def _mask(values: pa.Array, known: parse.KnownMask) -> NDArray[np.bool_]:
     """Where a value is missing or could not be read."""
     absent: NDArray[np.bool_] = values.is_null().to_numpy(zero_copy_only=False)
     return absent if known is None else absent | ~known
 
 
-def _if_all_read(values: pa.Array, found: NDArray[np.generic], known: parse.Known) -> pa.Array | None:
+def _if_all_read(values: pa.Array, found: NDArray[np.generic], known: parse.KnownMask) -> pa.Array | None:
     absent = _mask(values, known)
     return pa.array(found, mask=absent) if np.count_nonzero(absent) == values.null_count else None
 

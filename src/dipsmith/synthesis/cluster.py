@@ -115,12 +115,12 @@ class Cluster:
 class ClusterSets(Sets):
     """Sets that workers make in place of a table of theirs.
 
-    `made` has for every set its model, and a seed if it is to be made again; `on` is the table whose rows are labelled, or in
+    `models_and_seeds` has for every set its model, and a seed if it is to be made again; `on` is the table whose rows are labelled, or in
     whose place rows are drawn. `columns` are released in this order; `rows` is a public or a noisy number. `order` is the key
     of the order that labelled rows are put in; None keeps their order.
     """
 
-    made: tuple[tuple[FittedModel, int | None], ...]
+    models_and_seeds: tuple[tuple[FittedModel, int | None], ...]
     on: SparkTable
     columns: tuple[str, ...]
     rows: int
@@ -128,7 +128,7 @@ class ClusterSets(Sets):
     in_memory: ClassVar[bool] = False
 
     def __len__(self) -> int:
-        return len(self.made)
+        return len(self.models_and_seeds)
 
     def __getitem__(self, i: object) -> NoReturn:
         raise UsageError(
@@ -148,7 +148,7 @@ class ClusterSets(Sets):
         _require_parquet(format)
         folder = out.folder
         _open_to_group(folder)
-        for i, (model, seed) in enumerate(self.made, start=1):
+        for i, (model, seed) in enumerate(self.models_and_seeds, start=1):
             place = folder / f"synthetic-{i}.parquet"
             _open_to_group(place)
             with failures(self.on.describe()):

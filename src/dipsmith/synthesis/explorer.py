@@ -58,10 +58,10 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """The levels of a column as the page has them: `joined` neighbours in one, none of them where it is left out."""
+    """The levels of a column as the page has them: `levels_each` neighbours in one, none of them where it is left out."""
 
     labels: Names
-    joined: int = 1
+    levels_each: int = 1
 
     @classmethod
     def of(cls, attribute: Attribute) -> Axis:
@@ -83,7 +83,7 @@ class Axis:
 class PageTable:
     """Noisy counts over some columns, on the axes of the page: flat, with the variance of every cell's noise.
 
-    `tables` are the numbers in measurements.parquet of the tables that were added up, `averaged` how many answers were
+    `tables` are the numbers in measurements.parquet of the tables that were added up, `answer_count` how many answers were
     averaged, `quantile` how many standard deviations hold 95 % of the noise. With `complementary` the two labels of the last
     column add up to what is public, because only one of them was drawn.
     """
@@ -92,7 +92,7 @@ class PageTable:
     values: Floats
     variance: Floats
     tables: tuple[int, ...] = ()
-    averaged: int = 1
+    answer_count: int = 1
     quantile: float = NORMAL_95
     complementary: bool = False
 
@@ -110,7 +110,7 @@ class PageTable:
             "v": self.values.astype(np.int64).tolist() if whole else np.round(self.values, 2).tolist(),
             "e": float(self.variance[0]) if alike else [float(f"{e:.5g}") for e in self.variance.tolist()],
             "t": list(self.tables),
-            "m": self.averaged,
+            "m": self.answer_count,
             "z": self.quantile,
         }
         return told | ({"x": 1} if self.complementary else {})
@@ -159,7 +159,7 @@ class Answers:
                 place = np.zeros(len(cells), np.int64)
                 for name in kept:
                     code = codes[name] if name in codes else fixed[name]
-                    place = place * len(axes[name].labels) + code // axes[name].joined
+                    place = place * len(axes[name].labels) + code // axes[name].levels_each
                 values += np.bincount(place, table.values / len(tables), prod(shape))
                 noise = np.where(table.noisy, table.variance / len(tables) ** 2, 0.0)
                 variance += np.bincount(place, noise, prod(shape))
@@ -203,7 +203,7 @@ def explorer_content(release: Release, glance: Glance, format: str) -> dict[str,
             {
                 "name": name,
                 "labels": list(axes[name].labels),
-                "joined": axes[name].joined,
+                "joined": axes[name].levels_each,
                 "ordered": bool(schema[name].domain.ordered),
                 "level": _level(alone[name]),
             }
@@ -309,13 +309,13 @@ def _of_rows(
     """What the synthetic rows have: every column by itself, and the pairs that only they tell, the smaller tables first."""
     schema = glance.some.schema
     for name in names:
-        held = np.bincount(np.arange(schema[name].size) // axes[name].joined, glance.counts[name])
+        held = np.bincount(np.arange(schema[name].size) // axes[name].levels_each, glance.counts[name])
         yield PageTable((name,), held.astype(np.float64), np.zeros(1))
     small = sorted((two for two in pairs if _cells(two, axes) <= MOST_CELLS), key=lambda two: _cells(two, axes))
     for two in small:
         counts = count([glance.some], [Marginal.of(schema, two)])[0].reshape([schema[n].size for n in two])
         for axis, name in enumerate(two):
-            counts = np.add.reduceat(counts, np.arange(0, schema[name].size, axes[name].joined), axis=axis)
+            counts = np.add.reduceat(counts, np.arange(0, schema[name].size, axes[name].levels_each), axis=axis)
         yield PageTable(two, counts.ravel().astype(np.float64), np.zeros(1))
 
 

@@ -46,17 +46,17 @@ class Holding:
 class CrossTable:
     """A cross-table that was measured, once or several times, in all rows or in every part of them.
 
-    `variance` is that of one count; where the parts are added up it is `summed`. `cells` are those that carry noise. `kept` is
+    `variance` is that of one count; where the parts are added up it is `sum_variance`. `cells` are those that carry noise. `kept_share` is
     the share of the rows in the cells that were kept, 1 where all were.
     """
 
     columns: tuple[str, ...]
     parts: tuple[str, ...]
     variance: float
-    summed: float
+    sum_variance: float
     cells: float
-    kept: float = 1.0
-    grouped: bool = False
+    kept_share: float = 1.0
+    has_public_groups: bool = False
 
     @property
     def name(self) -> str:
@@ -68,13 +68,13 @@ class CrossTable:
         if not set(group) <= {*self.columns, *self.parts}:
             return None
         own = prod(schema[n].size if n in schema else 1 for n in self.columns if n in group)
-        noise = self.variance if set(self.parts) <= set(group) else self.summed
-        return Holding(self.name, sqrt(noise * max(1.0, self.cells / own)), self.kept >= 1, self.made_rows)
+        noise = self.variance if set(self.parts) <= set(group) else self.sum_variance
+        return Holding(self.name, sqrt(noise * max(1.0, self.cells / own)), self.kept_share >= 1, self.made_rows)
 
     @property
     def made_rows(self) -> float:
         """Rows that noise makes in its cells, were they all empty; none where groups are public, which cells add up to."""
-        return 0.0 if self.grouped else spurious_rows(round(self.cells), sqrt(self.variance))
+        return 0.0 if self.has_public_groups else spurious_rows(round(self.cells), sqrt(self.variance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class Leaves:
     """The leaves of one tree: how many rows each has, and which columns it demands."""
 
     sizes: NDArray[np.float64]
-    demanded: dict[str, NDArray[np.bool_]]
+    demands: dict[str, NDArray[np.bool_]]
     variance: float
 
     @classmethod
@@ -142,9 +142,9 @@ class Leaves:
 
     def effect_share(self, group: Collection[str]) -> float:
         """The share of rows in leaves that demand a whole group, each by what it can tell."""
-        if not self.rows or not set(group) <= set(self.demanded):
+        if not self.rows or not set(group) <= set(self.demands):
             return 0.0
-        inside = np.logical_and.reduce([self.demanded[n] for n in group])
+        inside = np.logical_and.reduce([self.demands[n] for n in group])
         return float((self.sizes * self.telling_share) @ inside / self.rows)
 
 
@@ -174,7 +174,9 @@ class Holdings:
     def best_table(self, group: Collection[str]) -> Holding | None:
         """The table that holds a group of columns with the least noise, whole ones first."""
         found = [
-            h for c in self.crosses if c.kept >= KEPT_SHARE and (h := c.holding_of(group, self.schema)) is not None
+            h
+            for c in self.crosses
+            if c.kept_share >= KEPT_SHARE and (h := c.holding_of(group, self.schema)) is not None
         ]
         return min(found, key=lambda h: (not h.whole, h.standard_error), default=None)
 

@@ -32,7 +32,7 @@ from dipsmith.schema import Bins, Categories, Codes, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.households import require_own_columns
 from dipsmith.sources import Source, source
-from dipsmith.sources.handed_over import HandedOver
+from dipsmith.sources.fetched_rows import FetchedRows
 from dipsmith.synthesis.canonical import PublicRows
 from dipsmith.synthesis.careers import Careers, read_careers, row_law
 from dipsmith.synthesis.fitted import FittedModel, drawn_table
@@ -79,9 +79,9 @@ class PublicReading:
 
         Kinds are numbered by what their rows say, so that nothing else changes.
         """
-        if not isinstance(self.private, HandedOver):
+        if not isinstance(self.private, FetchedRows):
             return self
-        self.private.hand_over()
+        self.private.fetch()
         public, careers = read_careers(self.private, schema, schema.public, schema.linked)
         if not public.has_the_rows_of(self.public):
             raise SourceError(

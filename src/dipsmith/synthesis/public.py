@@ -146,7 +146,7 @@ class PublicInput:
 
     what: str
     marks: frozenset[str]
-    paid: bool = False
+    is_charged: bool = False
 
 
 def require_apart(
@@ -171,7 +171,7 @@ def require_public(given: Iterable[PublicInput], private: Sequence[Source | None
                 f"{one.what} is taken for public, but is the confidential one itself, or a file of it; give a public one, or "
                 "leave it out"
             )
-        known = () if ledger is None or one.paid else ledger.charged_for(one.marks)
+        known = () if ledger is None or one.is_charged else ledger.charged_for(one.marks)
         if known:
             raise UsageError(
                 f"{one.what} is taken for public, but the ledger was charged for it as the confidential table '{known[0]}'; "

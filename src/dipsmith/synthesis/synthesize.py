@@ -34,8 +34,8 @@ from dipsmith.privacy.reservation import Reservation
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
+from dipsmith.sources.fetched_rows import FetchedRows
 from dipsmith.sources.fingerprint import fingerprint, fingerprints
-from dipsmith.sources.handed_over import HandedOver
 from dipsmith.synthesis.card import ASKED, KNOWN, Card
 from dipsmith.synthesis.careers import career_notes
 from dipsmith.synthesis.column_map import require_factors
@@ -275,9 +275,9 @@ def _open_private(data: Any, order: Order) -> Source:
     if order.analyses and schema.neighbours == "label":
         # The sums of planned analyses have a weight for each row.
         free = schema.public if schema.linked is None else (*schema.public, schema.linked)
-        return HandedOver.of(private, schema.columns, free)
+        return FetchedRows.of(private, schema.columns, free)
     if schema.weight is not None or schema.unit.order is not None or schema.members is not None:
-        return HandedOver.of(private, schema.columns)
+        return FetchedRows.of(private, schema.columns)
     return private
 
 
@@ -291,7 +291,7 @@ def _open_members(given: Any, schema: Schema) -> Source | None:
         )
     if schema.members is None:
         return None
-    members = HandedOver.of(source(given), schema.members.schema.columns)
+    members = FetchedRows.of(source(given), schema.members.schema.columns)
     members.check(schema.members.schema.columns)
     return members
 

@@ -103,7 +103,7 @@ def trees_of(release: Release) -> list[ModelTree]:
 def show_tree(tree: ModelTree, number: int, extent: Extent | None = None) -> ShownTree:
     """As much of a tree as `extent` allows: layer by layer, the boxes with the most rows first."""
     extent = extent or Extent()
-    root = _Shown(tree.root)
+    root = _NodeBox(tree.root)
     layer, room, whole = [root], extent.across - 1, True
     for depth in range(extent.depth + 1):
         waiting = sorted((n for n in layer if n.node.divided_by), key=lambda n: -(n.node.rows or 0.0))
@@ -155,12 +155,12 @@ def tree_blocks(release: Release) -> tuple[Block, ...]:
     return (*figures, *_path_blocks(release), more, Code(command("show", "FOLDER", *option, "--out", "tree.svg")))
 
 
-class _Shown:
+class _NodeBox:
     """A node on its way to a box: which of its branches are shown is decided when there is room."""
 
     def __init__(self, node: TreeNode) -> None:
         self.node = node
-        self.below: list[_Shown] = []
+        self.below: list[_NodeBox] = []
         self.rest: list[TreeNode] = []
         self.opened = False
 
@@ -178,7 +178,7 @@ class _Shown:
         if shown < 1:
             return 0
         # those that are shown keep their own order
-        self.below = [_Shown(branches[i]) for i in sorted(order[:shown])]
+        self.below = [_NodeBox(branches[i]) for i in sorted(order[:shown])]
         self.rest = [branches[i] for i in order[shown:]]
         self.opened = True
         return len(self.below) + bool(self.rest) - 1

@@ -890,7 +890,7 @@ MUTANTS = (
     one(
         "a row in a place and in the next one",
         "counting/steps.py",
-        '            yield coarse.take(rows_in(coarse, "held", self._fixed)) if self._fixed else coarse\n',
+        '            yield coarse.take(rows_in(coarse, "held", self._fixed_codes)) if self._fixed_codes else coarse\n',
         "            yield Codes.concatenate([coarse, coarse])\n",
         "tests/counting/test_coarse_rows.py::test_one_row_moves_one_count_of_every_table_by_place",
     ),
@@ -932,7 +932,7 @@ MUTANTS = (
     one(
         "an engine is asked for rows at every pass",
         "counting/encoded.py",
-        "        self._source = HandedOver.of(source, schema.columns)\n",
+        "        self._source = FetchedRows.of(source, schema.columns)\n",
         "        self._source = source\n",
         "tests/sources/test_sources_planned.py::test_a_row_is_counted_by_one_reading",
     ),
@@ -1090,7 +1090,7 @@ MUTANTS = (
     one(
         "keys and codes of an engine's rows from two passes",
         "counting/encoded.py",
-        "        self._source = HandedOver.of(source, schema.columns)\n",
+        "        self._source = FetchedRows.of(source, schema.columns)\n",
         "        self._source = source\n",
         "tests/synthesis/test_household_release.py::test_rows_of_an_engine_are_read_once",
     ),

@@ -16,7 +16,7 @@ PANEL = FitSize(rows=28_000, labels=6, cells=(1, 40, 30, 60, 50), effects=(5, 20
         {"rows": 1_300_000},
         {"cells": (1, 40, 30, 60, 50, 20), "effects": (5, 200, 150, 300, 250, 100)},
         {"labels": 12, "effects": (11, 440, 330, 660, 550)},
-        {"rounds": 3, "added": 30, "candidates": 20},
+        {"rounds": 3, "candidate_cells": 30, "candidates": 20},
     ],
 )
 def test_a_larger_fit_takes_longer_and_more_memory_at_least_as_much(change):

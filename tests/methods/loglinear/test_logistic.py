@@ -100,7 +100,7 @@ def test_moments_do_not_depend_on_the_chunk(mixed, monkeypatch):
 
 
 def exact(design, tables, penalties=None, variance=0.0):
-    penalties = penalties or [Penalty(t.cells, t.contrasts, fixed=FREE) for t in design.terms]
+    penalties = penalties or [Penalty(t.cells, t.contrasts, given_strength=FREE) for t in design.terms]
     free = tuple(True for _ in design.terms)
     variances = tuple(variance for _ in design.terms)
     return EffectEquations(design, design.statistics(tables), variances, tuple(penalties), free)
@@ -142,7 +142,11 @@ def test_without_noise_it_is_ridge_regression_of_scikit_learn():
     linear_model = pytest.importorskip("sklearn.linear_model")
     columns, y, _ = simulated(2000, [5, 3], 3, seed=2)
     design = design_of(columns, [5, 3], 3)
-    penalties = [Penalty(1, 2, fixed=FREE), Penalty(5, 2, fixed=4.0), Penalty(3, 2, fixed=4.0)]
+    penalties = [
+        Penalty(1, 2, given_strength=FREE),
+        Penalty(5, 2, given_strength=4.0),
+        Penalty(3, 2, given_strength=4.0),
+    ]
     found = estimate_effects(exact(design, counted(design, y), penalties))
     hot = np.hstack([(c[:, None] == np.arange(s)) for c, s in zip(columns, [5, 3], strict=True)]).astype(float)
     theirs = linear_model.LogisticRegression(C=1 / 4.0, tol=1e-10, max_iter=5000).fit(hot, y)
@@ -157,7 +161,7 @@ def test_solution_satisfies_its_equations():
     design = design_of(columns, [4, 6], 3)
     variances = (50.0, 400.0, 2000.0)
     tables = [t + rng.normal(0, v**0.5, t.shape) for t, v in zip(counted(design, y), variances, strict=True)]
-    penalties = (Penalty(1, 2, fixed=0.25), Penalty(4, 2), Penalty(6, 2))
+    penalties = (Penalty(1, 2, given_strength=0.25), Penalty(4, 2), Penalty(6, 2))
     equations = EffectEquations(design, design.statistics(tables), variances, penalties, (True,) * 3)
     found = estimate_effects(equations)
     moments = design.moments(found.effects, dense=range(3))
@@ -177,7 +181,7 @@ def test_noise_of_any_size_gives_finite_effects():
     design = design_of(columns, [4, 6], 5)
     for sd in (1e2, 1e4, 1e7):
         tables = [t + rng.laplace(0, sd, t.shape) for t in counted(design, y)]
-        penalties = [Penalty(1, 4, fixed=0.25), Penalty(4, 4), Penalty(6, 4)]
+        penalties = [Penalty(1, 4, given_strength=0.25), Penalty(4, 4), Penalty(6, 4)]
         found = estimate_effects(exact(design, tables, penalties, variance=2 * sd**2))
         assert np.isfinite(found.effects).all()
         assert np.abs(found.effects).max() < 8
@@ -197,7 +201,7 @@ def test_thinned_steps_solve_the_equations_of_all_rows(monkeypatch):
     columns, y, rng = simulated(6000, [12, 15, 9], 3, seed=5)
     design = design_of(columns, [12, 15, 9], 3)
     tables = [t + rng.normal(0, 20, t.shape) for t in counted(design, y)]
-    penalties = [Penalty(1, 2, fixed=0.25), *(Penalty(s, 2) for s in (12, 15, 9))]
+    penalties = [Penalty(1, 2, given_strength=0.25), *(Penalty(s, 2) for s in (12, 15, 9))]
     equations = exact(design, tables, penalties, variance=400.0)
     whole = estimate_effects(equations)
     monkeypatch.setattr(logistic, "THINNED", 1500)
@@ -213,7 +217,7 @@ def test_a_large_term_solved_by_itself_agrees_with_all_together(monkeypatch):
     columns, y, rng = simulated(8000, [40, 6], 3, seed=6)
     design = design_of(columns, [40, 6], 3)
     tables = [t + rng.normal(0, 5, t.shape) for t in counted(design, y)]
-    penalties = [Penalty(1, 2, fixed=0.25), Penalty(40, 2), Penalty(6, 2)]
+    penalties = [Penalty(1, 2, given_strength=0.25), Penalty(40, 2), Penalty(6, 2)]
     equations = exact(design, tables, penalties, variance=25.0)
     together = estimate_effects(equations)
     monkeypatch.setattr(logistic, "TOGETHER", 30)
@@ -228,7 +232,7 @@ def test_starting_from_a_fit_ends_where_it_was():
     columns, y, rng = simulated(3000, [4, 6], 3, seed=7)
     design = design_of(columns, [4, 6], 3)
     tables = [t + rng.normal(0, 10, t.shape) for t in counted(design, y)]
-    penalties = [Penalty(1, 2, fixed=0.25), Penalty(4, 2), Penalty(6, 2)]
+    penalties = [Penalty(1, 2, given_strength=0.25), Penalty(4, 2), Penalty(6, 2)]
     equations = exact(design, tables, penalties, variance=100.0)
     first = estimate_effects(equations)
     again = estimate_effects(equations, first.effects, first.log_strengths)
@@ -281,7 +285,7 @@ def test_contrasts_of_rows_with_one_label_distribution_differ_by_a_factor():
 
 def test_without_noise_contrasts_one_at_a_time_change_nothing(monkeypatch):
     design, y, _ = labelled_rows()
-    penalties = [Penalty(t.cells, t.contrasts, fixed=4.0) for t in design.terms]
+    penalties = [Penalty(t.cells, t.contrasts, given_strength=4.0) for t in design.terms]
     whole = fitted(design, counted(design, y), penalties)
     found = by_contrast(monkeypatch, design, counted(design, y), penalties)
     errors = np.sqrt(np.concatenate([np.diag(c) for c in whole.reading.covariances]))

@@ -30,7 +30,7 @@ def log_evidence(G, g, penalties, log_strengths):
         here = slice(start, start + penalty.size)
         total[here, here] += np.kron(precision, np.eye(penalty.contrasts))
         value += 0.5 * penalty.contrasts * float(np.linalg.slogdet(precision)[1])
-        if penalty.fixed is None:
+        if penalty.given_strength is None:
             value -= float(np.sum(((-strengths / 2 - np.log(SCALE)) / SPREAD) ** 2)) / 2
         start = here.stop
     factor = linalg.cho_factor(total, lower=True)
@@ -50,7 +50,7 @@ def problem(seed, penalties, information, scales):
 
 
 def test_choice_maximises_the_evidence():
-    penalties = [Penalty(1, 2, fixed=0.25), Penalty(9, 2), Penalty(14, 2, (None, walk([14], [14])))]
+    penalties = [Penalty(1, 2, given_strength=0.25), Penalty(9, 2), Penalty(14, 2, (None, walk([14], [14])))]
     G, g, _ = problem(0, penalties, 40.0, (1.0, 0.8, 0.4))
     start = [p.start() for p in penalties]
     found = choose_dense(G, g, penalties, start, rounds=200)

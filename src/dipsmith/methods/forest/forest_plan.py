@@ -209,7 +209,7 @@ class ForestPlan:
         draw = AttributeDraw(
             np.array([settings.weight(n) for n in public]),
             coins(b"preview", str(spec)),
-            np.array([n in spec.forced for n in public]),
+            np.array([n in spec.must_ask for n in public]),
         )
         depths, sizes = [], []
         for block in blocks:
@@ -250,7 +250,7 @@ class ForestPlan:
         weights = np.array([self.settings.weight(n) for n in spec.predictors])
         # To draw without replacement is to take the smallest of exponential times with these rates.
         times = coins(b"preview", f"{spec}: paths").standard_exponential((DRAWS, len(weights))) / weights
-        times[:, [n in spec.forced for n in spec.predictors]] = 0.0
+        times[:, [n in spec.must_ask for n in spec.predictors]] = 0.0
         place = np.argsort(np.argsort(times, axis=1, kind="stable"), axis=1)
         rows = np.array(rows_by_depth or np.eye(len(weights) + 1)[self.settings.expected_depth(self.schema, spec)])
         deeper = 1.0 - np.cumsum(rows) / rows.sum()  # the share of rows whose path asks more than so many columns

@@ -36,7 +36,7 @@ class EnsembleSpec:
 
     targets: tuple[str, ...]
     predictors: tuple[str, ...]
-    forced: tuple[str, ...] = ()
+    must_ask: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return " × ".join(self.targets)

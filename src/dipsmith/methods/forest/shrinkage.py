@@ -9,12 +9,11 @@ with one τ² and one ω² for each level. γ is what a step down the tree means
 take it (a main effect); δ is what is particular to one branch. Where the counts carry no information,
 τ² and ω² are estimated as 0 and every leaf has the distribution of the root.
 
-The variances are estimated by (restricted) maximum likelihood, taking the *lower* end of their likelihood
-interval: a variance that noise alone could well have produced is 0. The fit is penalised quasi-likelihood
-(Breslow and Clayton 1993): a few rounds in which counts are linearised around the current estimate, with
-variance n·p(1−p) for sampling plus the noise's. Each round is one pass up and one down the tree, exact
-smoothing for that shape (Chou, Willsky and Benveniste 1994). At the end the leaves are calibrated on the label
-marginal (iterative proportional fitting).
+The variances are estimated by (restricted) maximum likelihood, taking the *lower* end of their likelihood interval:
+a variance that noise alone could well have produced is 0. The fit is penalised quasi-likelihood (Breslow and Clayton
+1993): a few rounds in which counts are linearised around the current estimate, with variance n·p(1−p) for sampling
+plus the noise's. Each round is one pass up and one down the tree, exact smoothing for that shape (Chou, Willsky and
+Benveniste 1994). At the end the leaves are calibrated on the label marginal (iterative proportional fitting).
 
 Labels are fitted one against the rest and normalised; with two labels this is logistic regression.
 
@@ -273,7 +272,7 @@ class _Smoother:
             level = self.shape.levels[i]
             effect = effects[i] = _level_effects(level, z, w, effects[i], turns)
             for nodes, parents, families in level.parts:
-                passed = effect.passed(w[:, nodes])
+                passed = effect.parent_weight(w[:, nodes])
                 below = families.sums(passed)
                 own = z[:, nodes] - effect.steps(families.group)
                 w[:, parents] = below
@@ -337,7 +336,7 @@ class _LevelEffects:
     def steps(self, group: Ints) -> Narrow | float:
         return self.narrow.take(group, axis=1) if self.narrow.any() else 0.0
 
-    def passed(self, weight: Narrow) -> Narrow:
+    def parent_weight(self, weight: Narrow) -> Narrow:
         return weight / (1.0 + weight * np.float32(self.tau2)) if self.tau2 > 0 else weight
 
 
@@ -353,7 +352,7 @@ def _level_effects(level: _Level, z: Narrow, w: Narrow, before: _LevelEffects, t
         for _ in range(2 if several else 0):
             effect = _LevelEffects(tau2, _steps([(level.sample, told, passed)], effect.gamma))
     if several and level.partial and turns == 1:
-        parts = [(families, z[:, nodes], effect.passed(w[:, nodes])) for nodes, _, families in level.parts]
+        parts = [(families, z[:, nodes], effect.parent_weight(w[:, nodes])) for nodes, _, families in level.parts]
         effect = _LevelEffects(effect.tau2, _steps(parts, effect.gamma))
     return effect
 

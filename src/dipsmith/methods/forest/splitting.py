@@ -26,17 +26,17 @@ class AttributeDraw:
     """How a node picks what it asks among the attributes that its path has not asked.
 
     `weights` are the columns' chances in proportion. `coins` are public randomness, one number for every node
-    that is split; without them the largest weight is taken. Every path asks the columns `forced` before others.
+    that is split; without them the largest weight is taken. Every path asks the columns in `must_ask` before others.
     """
 
     weights: Floats
     coins: Generator | None
-    forced: Bools
+    must_ask: Bools
 
     def pick(self, used: Bools) -> Ints:
         """What each node asks, given what its path has asked (nodes × columns)."""
         free = ~used
-        must: Bools = np.asarray(free & self.forced)
+        must: Bools = np.asarray(free & self.must_ask)
         free = np.where(must.any(axis=1, keepdims=True), must, free)
         weight = np.where(free, self.weights, 0.0)
         if self.coins is None:

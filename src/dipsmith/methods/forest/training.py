@@ -205,7 +205,7 @@ class EnsembleTraining:
         """Each tree, and what its leaves may cost: its share, and what its growth did not need."""
         names, settings, curator = self.spec.predictors, self.settings, self.curator
         n_b = settings.split_from(self.schema, curator.relation, self.spec, self.costs.trees[0])
-        forced = np.array([name in self.spec.forced for name in names])
+        forced = np.array([name in self.spec.must_ask for name in names])
         table = None if self.growth_rows is None else code_table(self.growth_rows.rows, names)
         made = []
         for i, cost in enumerate(self.costs.trees):

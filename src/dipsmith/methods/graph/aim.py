@@ -41,7 +41,7 @@ import numpy as np
 from dipsmith.estimation.parameters import as_groups, require_least, require_one_of, require_shares
 from dipsmith.methods.graph import careers
 from dipsmith.methods.graph.candidates import fitting_candidates, score_candidates, workload_weights
-from dipsmith.methods.graph.entropy import Fitted, fit
+from dipsmith.methods.graph.entropy import EntropyFit, fit
 from dipsmith.methods.graph.evidence import CLOSE, ROUGH, Evidence, join_repeats, tolerance
 from dipsmith.methods.graph.households import HouseholdModel, compositions, covered_columns, line_pairs
 from dipsmith.methods.graph.junction import Array, Attributes
@@ -383,6 +383,6 @@ class AIM:
         return 3 * len(schema.names) if self.rounds is None else self.rounds
 
 
-def _change(fitted: Fitted, before: Array, chosen: Attributes) -> float:
+def _change(fitted: EntropyFit, before: Array, chosen: Attributes) -> float:
     """How far the fit moved the expected counts of a marginal."""
     return float(np.abs(fitted.total * marginal(fitted.tree, fitted.beliefs, chosen) - before).sum())

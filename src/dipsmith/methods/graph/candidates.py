@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 
-from dipsmith.methods.graph.entropy import Fitted
+from dipsmith.methods.graph.entropy import EntropyFit
 from dipsmith.methods.graph.junction import Attributes, JunctionTree, cell_counter, link_growth
 from dipsmith.methods.graph.misfit import Misfit, noise_left, relative_shares
 from dipsmith.methods.graph.model import COUNTED_CELLS, within_cells
@@ -76,7 +76,7 @@ def fitting_candidates(
 
 def score_candidates(
     schema: Schema,
-    fitted: Fitted,
+    fitted: EntropyFit,
     candidates: list[Attributes],
     weights: dict[Attributes, float],
     sd: float,

@@ -46,7 +46,7 @@ _LONGEST_STEP = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class EntropyFit:
     """A fitted distribution: the probabilities (`beliefs`) of every clique of a junction tree, in the order of its axes.
 
     `potentials` has θ of every table of evidence, by its attributes: where the next fit may start. `total` is
@@ -65,12 +65,12 @@ def fit(
     total: float,
     *,
     linked: Sequence[Collection[str]] = (),
-    start: Fitted | None = None,
+    start: EntropyFit | None = None,
     prior: Factors = (),
     shrink: float = SHRINK,
     tolerance: float = 1e-5,
     iterations: int = 300,
-) -> Fitted:
+) -> EntropyFit:
     """Fit the distribution of maximum entropy to noisy tables of `total` rows.
 
     Rules whose attributes lie in one clique hold exactly in the result, so `linked` names further sets of attributes
@@ -196,12 +196,12 @@ class _Dual:
         self.last_shares, self.last_shifts = expected / self.total, self.shifts
         return theta
 
-    def distribution_at(self, theta: Array) -> Fitted:
+    def distribution_at(self, theta: Array) -> EntropyFit:
         """The fitted distribution at θ."""
         if self.at is not theta:
             self.propagate(theta)
         potentials = dict(zip(self.scopes, self._tables(theta), strict=True))
-        return Fitted(self.tree, self.product.beliefs(), potentials, self.total)
+        return EntropyFit(self.tree, self.product.beliefs(), potentials, self.total)
 
     def _tables(self, flat: Array) -> list[Array]:
         parts = zip(self.scopes, self.parts, strict=True)

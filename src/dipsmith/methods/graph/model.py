@@ -27,7 +27,7 @@ from dipsmith.estimation.answers import NoisyTable, Post
 from dipsmith.estimation.balance import LEAST_SPARE, SPARE, balance
 from dipsmith.estimation.lawful import ROUNDS, lawful_rows
 from dipsmith.methods.graph.completion import complete_columns, draw_columns
-from dipsmith.methods.graph.entropy import Fitted, fit
+from dipsmith.methods.graph.entropy import EntropyFit, fit
 from dipsmith.methods.graph.evidence import Evidence
 from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, cells_needed
 from dipsmith.methods.graph.queries import marginal, pairs
@@ -66,7 +66,7 @@ class GraphModel:
 
     @classmethod
     def of(
-        cls, schema: Schema, fitted: Fitted, rows: int | None = None, measurements: tuple[NoisyTable, ...] = ()
+        cls, schema: Schema, fitted: EntropyFit, rows: int | None = None, measurements: tuple[NoisyTable, ...] = ()
     ) -> Self:
         """The model of a fit; it draws as many rows as were measured unless told otherwise."""
         count = max(0, round(fitted.total)) if rows is None else rows

@@ -47,9 +47,9 @@ class _Place:
     """Where a factor goes in a clique: into which table, and how it is turned and spread over it."""
 
     table: int
-    turned: tuple[int, ...]
-    spread: tuple[int, ...]
-    kept: tuple[int, ...]
+    axes: tuple[int, ...]
+    shape: tuple[int, ...]
+    own_axes: tuple[int, ...]
 
 
 def _within(tree: JunctionTree, scope: Attributes, axes: Attributes, table: int = LEFT) -> _Place:
@@ -90,7 +90,7 @@ class _Clique:
 
     def times(self, place: _Place, factor: Array) -> None:
         """Multiply by one more factor; what was summed along its own table stays a sum."""
-        turned = factor.transpose(place.turned).reshape(place.spread)
+        turned = factor.transpose(place.axes).reshape(place.shape)
         self.tables[place.table] *= turned
         known = self.sums[place.table]
         self.sums = [None] * len(self.tables)
@@ -100,7 +100,7 @@ class _Clique:
 
     def sum(self, place: _Place) -> Array:
         """Sum over everything but a factor's attributes, in their order."""
-        return sum_axes(self.sum_along(place.table), place.kept)
+        return sum_axes(self.sum_along(place.table), place.own_axes)
 
     def sum_along(self, table: int) -> Array:
         """The clique summed to the axes of one of its tables."""
@@ -177,7 +177,7 @@ class Propagation:
         for (scope, table), holder in zip(fixed, constant, strict=True):
             clique = self._cliques[holder]
             place = clique.place(tree, scope)
-            clique.fixed[place.table] *= table.transpose(place.turned).reshape(place.spread)
+            clique.fixed[place.table] *= table.transpose(place.axes).reshape(place.shape)
         self._places = {i: self._cliques[k].place(tree, scopes[i]) for i, k in self._holders.items()}
         self._whole = self._cliques[0].place(tree, ())
         pairs = list(zip(tree.separators, tree.parents, strict=True))
@@ -194,7 +194,7 @@ class Propagation:
 
     def _run(self, tables: list[Array]) -> float:
         for (i, host), place in zip(self._hosts, self._spread, strict=True):
-            tables[host] = tables[host] * tables[i].transpose(place.turned).reshape(place.spread)
+            tables[host] = tables[host] * tables[i].transpose(place.axes).reshape(place.shape)
         for clique in self._cliques:
             clique.clear()
         for i in self._own:
@@ -222,7 +222,7 @@ class Propagation:
         """The probabilities of the attributes of every factor, in the order of its axes, after a run."""
         found = {i: self._cliques[k].sum(self._places[i]) for i, k in self._holders.items()}
         for (i, host), place in zip(reversed(self._hosts), reversed(self._spread), strict=True):
-            found[i] = sum_axes(found[host], place.kept)
+            found[i] = sum_axes(found[host], place.own_axes)
         return [found[i] for i in range(len(found))]
 
     def beliefs(self) -> tuple[Array, ...]:

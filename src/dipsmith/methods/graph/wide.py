@@ -18,7 +18,7 @@ from math import log, pi, sqrt
 import numpy as np
 
 from dipsmith.methods.graph.completion import draw_columns
-from dipsmith.methods.graph.entropy import Fitted
+from dipsmith.methods.graph.entropy import EntropyFit
 from dipsmith.methods.graph.junction import Array, Attributes
 from dipsmith.methods.graph.model import within_cells
 from dipsmith.privacy.budget import Budget
@@ -58,7 +58,7 @@ def larger_sets(schema: Schema, cells: float) -> list[Attributes]:
     return within_cells(schema, smallest, MOST_CELLS)
 
 
-def drawn_tables(schema: Schema, fitted: Fitted, sets: Sequence[Attributes]) -> dict[Attributes, Array]:
+def drawn_tables(schema: Schema, fitted: EntropyFit, sets: Sequence[Attributes]) -> dict[Attributes, Array]:
     """The expected counts of many sets, from rows drawn from the model once, the same at every call.
 
     Sets that lie in no clique would each need a table as large as several cliques.

@@ -42,7 +42,7 @@ class Layer:
     """
 
     groups: tuple[Names, ...]
-    chosen: Ints
+    group_of: Ints
 
     @classmethod
     def of(cls, nodes: Sequence[Names]) -> Self:
@@ -70,8 +70,8 @@ class Layers:
 
     def __post_init__(self) -> None:
         for i, (layer, nodes) in enumerate(zip(self.layers, self._nodes_above_leaves, strict=False), 1):
-            if layer.chosen.size != nodes:
-                raise UsageError(f"layer {i} divides {layer.chosen.size} nodes, expected {nodes}")
+            if layer.group_of.size != nodes:
+                raise UsageError(f"layer {i} divides {layer.group_of.size} nodes, expected {nodes}")
         for i, layer in enumerate(self.layers, 1):
             twice = self._used_before(i - 1, layer)
             if twice is not None:
@@ -85,7 +85,7 @@ class Layers:
         path = self.path(level)
         for i, group in enumerate(layer.groups):
             for place, name in enumerate(group):
-                if name in group[:place] or (name in path and (path[name][layer.chosen == i] >= 0).any()):
+                if name in group[:place] or (name in path and (path[name][layer.group_of == i] >= 0).any()):
                     return name
         return None
 
@@ -120,7 +120,7 @@ class Layers:
     def fanouts(self, layer: Layer) -> Ints:
         """How many children each node that the layer divides has."""
         sizes = np.array([self.schema.size(group) for group in layer.groups], dtype=np.int64)
-        return np.asarray(sizes[layer.chosen], dtype=np.int64)
+        return np.asarray(sizes[layer.group_of], dtype=np.int64)
 
     @property
     def order(self) -> tuple[Names, ...] | None:
@@ -170,7 +170,7 @@ class Layers:
         for layer in self.layers[:level]:
             fan = self.fanouts(layer)
             place = np.arange(fan.sum()) - np.repeat(np.cumsum(fan) - fan, fan)
-            taken = np.repeat(layer.chosen, fan)
+            taken = np.repeat(layer.group_of, fan)
             path = {name: np.repeat(codes, fan) for name, codes in path.items()}
             for i, group in enumerate(layer.groups):
                 below = place[taken == i]
@@ -183,13 +183,13 @@ class Layers:
     @cached_property
     def digest(self) -> str:
         """A short text that tells this tree from others over the same attributes."""
-        text = repr([(layer.groups, layer.chosen.tolist()) for layer in self.layers])
+        text = repr([(layer.groups, layer.group_of.tolist()) for layer in self.layers])
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def state(self) -> tuple[list[list[list[str]]], dict[str, Ints]]:
         """The splits as JSON-able facts and arrays."""
         facts = [[list(group) for group in layer.groups] for layer in self.layers]
-        return facts, {f"layer/{i}": layer.chosen for i, layer in enumerate(self.layers)}
+        return facts, {f"layer/{i}": layer.group_of for i, layer in enumerate(self.layers)}
 
     @classmethod
     def from_state(
@@ -239,7 +239,7 @@ class LayerCells(Cells):
             fan = self.layers.fanouts(layer)
             first = np.cumsum(fan) - fan
             step = np.zeros(len(codes), dtype=np.int64)
-            taken = layer.chosen[node]
+            taken = layer.group_of[node]
             for i, group in enumerate(layer.groups):
                 here = np.flatnonzero(taken == i) if len(layer.groups) > 1 else slice(None)
                 key: Ints = np.zeros(len(step[here]), dtype=np.int64)

@@ -290,8 +290,8 @@ class Steps:
                 break
             chosen, below = [], []
             for node in nodes:
-                dividing = self._dividing_groups(schema, stages.facts, node.left, node.nodes)
-                group = self._choice(node, dividing, stages.facts, left) if len(node.left) > 1 else ()
+                dividing = self._dividing_groups(schema, stages.facts, node.unused, node.nodes)
+                group = self._choice(node, dividing, stages.facts, left) if len(node.unused) > 1 else ()
                 chosen.append(group)
                 below += node.divide(group, blocks=left > 1)
             if not any(chosen):
@@ -331,18 +331,18 @@ class _Node:
     """A node that may be divided: its rows' curator, the groups not used yet, how many nodes are like it."""
 
     curator: Curator
-    left: tuple[Names, ...]
+    unused: tuple[Names, ...]
     nodes: int
 
     def divide(self, group: Names, *, blocks: bool) -> list[_Node]:
         """The children; with `blocks`, each with a curator for its own rows."""
         if not group:
-            return [replace(self, left=())]
+            return [replace(self, unused=())]
         curators = [self.curator]
         for name in group:
             curators = [c for parent in curators for c in _blocks(parent, name, blocks)]
-        left = tuple(g for g in self.left if g != group)
-        return [_Node(curator, left, self.nodes * len(curators)) for curator in curators]
+        unused = tuple(g for g in self.unused if g != group)
+        return [_Node(curator, unused, self.nodes * len(curators)) for curator in curators]
 
 
 def _blocks(curator: Curator, attribute: str, blocks: bool) -> list[Curator]:

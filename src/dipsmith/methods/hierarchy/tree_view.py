@@ -59,7 +59,7 @@ class TreeView:
         schema, starts, rows = layers.schema, self.noisy.tree.layers, float(self._counts[node])
         while level < layers.depth:
             layer = layers.layers[level]
-            group = layer.groups[int(layer.chosen[node - starts[level]])]
+            group = layer.groups[int(layer.group_of[node - starts[level]])]
             first, level = int(self._first[node]), level + 1
             if group:
                 break

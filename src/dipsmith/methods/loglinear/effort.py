@@ -43,7 +43,7 @@ class FitSize:
     """How large a fit is: distinct rows, cells and effects of every term, joint labels.
 
     `alike` says whether all terms have the same targets. In each of the `rounds` one of so many `candidates` is
-    added, which has `added` cells.
+    added, which has `candidate_cells`.
     """
 
     rows: int
@@ -53,7 +53,7 @@ class FitSize:
     alike: bool = True
     rounds: int = 0
     candidates: int = 0
-    added: int = 0
+    candidate_cells: int = 0
 
     @property
     def effort(self) -> Effort:
@@ -77,7 +77,9 @@ class FitSize:
 
     def _next_size(self) -> FitSize:
         k = max(1, round(sum(self.effects) / max(sum(self.cells), 1)))
-        return replace(self, cells=(*self.cells, self.added), effects=(*self.effects, k * self.added))
+        return replace(
+            self, cells=(*self.cells, self.candidate_cells), effects=(*self.effects, k * self.candidate_cells)
+        )
 
     def _seconds(self, passes: int, builds: int, choices: int) -> float:
         walked, terms = min(self.rows, THINNED), len(self.cells)

@@ -233,9 +233,9 @@ class LogLinear:
         shape = [spec.schema[p].size for p in clique.predictors]
         cells, contrasts = prod(shape), clique.labels(spec.schema) - 1
         if not self.shrink:
-            return Penalty(cells, contrasts, fixed=FREE)
+            return Penalty(cells, contrasts, given_strength=FREE)
         if not clique.predictors and clique.targets in target_groups(spec.schema, spec.targets):
-            return Penalty(cells, contrasts, fixed=WIDE)
+            return Penalty(cells, contrasts, given_strength=WIDE)
         ordered = [self._count_ordered(spec.schema, p) for p in clique.predictors]
         if cells > WALKED or max(ordered, default=0) < 3:
             return Penalty(cells, contrasts)
@@ -335,7 +335,7 @@ class LogLinear:
             alike=len({c.targets for c in cliques}) <= 1,
             rounds=len({s.stage for s in rounds}),
             candidates=candidates,
-            added=added,
+            candidate_cells=added,
         )
 
     def _cells(self, schema: Schema, step: Planned, public: PublicFacts) -> LabelCells | None:

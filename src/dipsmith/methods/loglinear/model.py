@@ -34,7 +34,7 @@ from dipsmith.schema import Codes, Schema
 BLOCK: Final = 1 << 21
 """Probabilities held at once when labelling."""
 KINDS: Final = ("tables", "unshrunk", "errors", "sizes", "strengths")
-SHOWN: Final = 40
+EFFECTS_SHOWN: Final = 40
 """Effects that are printed."""
 
 
@@ -88,20 +88,20 @@ class Effects:
     def __str__(self) -> str:
         lines = [
             f"{e.stratum + ' ' if e.stratum else ''}{e.attributes} = {e.level}: {e.targets} {e.label} against {e.reference} {e.effect:+.3f} ± {e.std_error:.3f}"
-            for e in self.effects[:SHOWN]
+            for e in self.effects[:EFFECTS_SHOWN]
         ]
-        return "\n".join([*lines, *([f"… {len(self) - SHOWN} more"] if len(self) > SHOWN else [])])
+        return "\n".join([*lines, *([f"… {len(self) - EFFECTS_SHOWN} more"] if len(self) > EFFECTS_SHOWN else [])])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         columns = ("attribute", "level", "target", "label", "against", "effect", "s.e.", "shrunk", "rows")
         lines = ["".join(f"<th>{c}</th>" for c in columns)]
-        for e in self.effects[:SHOWN]:
+        for e in self.effects[:EFFECTS_SHOWN]:
             names = (html.escape(v) for v in (e.attributes, e.level, e.targets, e.label, e.reference))
             values = (*names, f"{e.effect:+.3f}", f"{e.std_error:.3f}", f"{e.shrunk:+.3f}", f"{e.rows:,}")
             lines.append("<tr>" + "".join(f"<td>{v}</td>" for v in values) + "</tr>")
-        more = f"<p>… {len(self) - SHOWN} more: to_arrow()</p>" if len(self) > SHOWN else ""
+        more = f"<p>… {len(self) - EFFECTS_SHOWN} more: to_arrow()</p>" if len(self) > EFFECTS_SHOWN else ""
         return f"<table><thead><tr>{lines[0]}</tr></thead><tbody>{''.join(lines[1:])}</tbody></table>{more}"
 
 

@@ -77,7 +77,7 @@ class NoisyTables:
             terms=tuple(c.term(self.rows, self.targets) for c in self.cliques),
             multiplicities=self.multiplicities,
             labels=self.rows.schema.size(self.targets),
-            barred=barred_labels(self.rows, self.targets),
+            barred_labels=barred_labels(self.rows, self.targets),
         )
 
     def fit(self, curator: Curator, before: EffectEstimate | None = None, *, rough: bool) -> EffectEstimate:

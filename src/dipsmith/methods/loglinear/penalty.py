@@ -51,14 +51,14 @@ BLOCK: Final = 128
 class Penalty:
     """The prior precision of one term's effects, cells × contrasts.
 
-    `structures` are the matrices R_k over the cells; None stands for the identity. `fixed` is a λ that is given
+    `structures` are the matrices R_k over the cells; None stands for the identity. `given_strength` is a λ that is given
     instead of chosen (for the identity alone).
     """
 
     cells: int
     contrasts: int
     structures: tuple[Floats | None, ...] = (None,)
-    fixed: float | None = None
+    given_strength: float | None = None
 
     @property
     def size(self) -> int:
@@ -67,7 +67,7 @@ class Penalty:
 
     def start(self) -> Floats:
         """Logarithms of the λ to start from."""
-        first = -2 * np.log(SCALE) if self.fixed is None else np.log(self.fixed)
+        first = -2 * np.log(SCALE) if self.given_strength is None else np.log(self.given_strength)
         return np.full(len(self.structures), first)
 
     def precision(self, log_strengths: Floats) -> Floats:
@@ -162,13 +162,15 @@ def choose_dense(
     """
     current = [np.array(s) for s in log_strengths]
     by_contrast = len(g) > EXACT and any(p.contrasts > 1 for p in penalties)
-    thinned = _Thinned.of(G, penalties) if by_contrast else None
+    contrast_blocks = _ContrastBlocks.of(G, penalties) if by_contrast else None
     for step in range(rounds + 1):
         factor = _factor(G, _precisions(penalties, current))
         effects, _ = scipy.linalg.lapack.dpotrs(factor, g, lower=1)
         if step == rounds:
             break
-        spreads = _spreads(factor, penalties) if thinned is None else thinned.spreads(penalties, current)
+        spreads = (
+            _spreads(factor, penalties) if contrast_blocks is None else contrast_blocks.spreads(penalties, current)
+        )
         following = _next_strengths(penalties, current, effects, spreads)
         if _distance(following, current) < SETTLED:
             break
@@ -222,7 +224,7 @@ def _next_strengths(
     """One step of the fixed point: the λ that balance effects and their posterior covariance over the cells."""
     following = [s.copy() for s in current]
     for t, (penalty, here) in enumerate(zip(penalties, slices_of(penalties), strict=True)):
-        if penalty.fixed is not None:
+        if penalty.given_strength is not None:
             continue
         prior = _prior_covariance(penalty, current[t])
         table = effects[here].reshape(penalty.cells, penalty.contrasts)
@@ -254,7 +256,7 @@ def choose_cellwise(G: Floats, g: Floats, penalty: Penalty, log_strengths: Float
     value = np.maximum(value, 0.0)
     along = np.einsum("cji,cj->ci", basis, g)
     x = float(log_strengths[0])
-    for _ in range(rounds if penalty.fixed is None else 0):
+    for _ in range(rounds if penalty.given_strength is None else 0):
         strength = np.exp(x)
         gain = float(np.sum(value / (value + strength)))
         before, x = x, _balance(x, gain, float(np.sum((along / (value + strength)) ** 2)))
@@ -265,7 +267,7 @@ def choose_cellwise(G: Floats, g: Floats, penalty: Penalty, log_strengths: Float
 
 
 @dataclass(frozen=True, eq=False)
-class _Thinned:
+class _ContrastBlocks:
     """G with the label contrasts taken one by one, for spreads that need no large inverse.
 
     In the basis in which the average cell's information is diagonal, contrasts hardly inform each
@@ -277,7 +279,7 @@ class _Thinned:
     blocks: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, G: Floats, penalties: Sequence[Penalty]) -> _Thinned:
+    def of(cls, G: Floats, penalties: Sequence[Penalty]) -> _ContrastBlocks:
         slices = slices_of(penalties)
         members, blocks = [], []
         for k in sorted({p.contrasts for p in penalties}):

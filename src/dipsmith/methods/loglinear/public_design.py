@@ -132,7 +132,7 @@ class PublicDesign:
     terms: tuple[LabelTerm, ...]
     multiplicities: NDArray[np.integer] | Floats
     labels: int
-    barred: tuple[BarredLabels, ...] = ()
+    barred_labels: tuple[BarredLabels, ...] = ()
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
@@ -186,7 +186,7 @@ class PublicDesign:
         (same,), first = self._same_targets, self.terms[0]
         basis = self.thin(BASIS_ROWS)._decorrelate(phi, first)
         turned = contrasts(first.labels) @ basis
-        alike = not self.barred and not any(
+        alike = not self.barred_labels and not any(
             phi[here].any() for t, here in zip(self.terms, self.slices, strict=True) if t.cells > 1
         )
         above = np.zeros((1 if alike else first.contrasts, same.cells, same.cells))
@@ -227,7 +227,7 @@ class PublicDesign:
             terms=tuple(LabelTerm(t.cell[kept], t.cells, t.of_label, t.labels) for t in self.terms),
             multiplicities=times * spacing,
             labels=self.labels,
-            barred=tuple(BarredLabels(b.rows[kept], b.labels) for b in self.barred),
+            barred_labels=tuple(BarredLabels(b.rows[kept], b.labels) for b in self.barred_labels),
         )
 
     def expected_tables(self, phi: Floats, others: Sequence[LabelTerm]) -> list[Floats]:
@@ -251,7 +251,7 @@ class PublicDesign:
             eta = np.zeros((chunk.stop - chunk.start, self.labels))
             for same, table in zip(self._same_targets, stacked, strict=True):
                 eta += _spread(same.pick(chunk) @ table, self.terms[same.terms[0]])
-            yield chunk, *barred_softmax(eta, self.barred, chunk)
+            yield chunk, *barred_softmax(eta, self.barred_labels, chunk)
 
     def _expect(self, tables: list[Floats], rows: slice, p: Floats) -> None:
         weighted = p * self.multiplicities[rows, None]

@@ -61,7 +61,7 @@ STEPS: Final = 40
 HALVINGS: Final = 6
 TURNS: Final = 6
 SWEEPS: Final = 30
-KEPT: Final = 6
+STEPS_KEPT: Final = 6
 """Earlier steps that are remembered for acceleration."""
 
 
@@ -231,7 +231,7 @@ class _Group:
         self.weighing: Weighing | ContrastWeighing | None = None
         self.penalties = [equations.penalties[c] for c in terms]
         if form == "cell by cell":
-            self.penalties = [Penalty(p.cells, p.contrasts, fixed=p.fixed) for p in self.penalties]
+            self.penalties = [Penalty(p.cells, p.contrasts, given_strength=p.given_strength) for p in self.penalties]
         self.noise = [equations.noise(c) for c in terms]
         self.free = [equations.reported_free[c] for c in terms]
 
@@ -284,7 +284,7 @@ class _Group:
         weighing, residual = self._weigh(phi), self._residual(phi, held)
         assert isinstance(weighing, Weighing)
         unshrunk = [
-            Penalty(p.cells, p.contrasts, fixed=FREE) if f else p
+            Penalty(p.cells, p.contrasts, given_strength=FREE) if f else p
             for p, f in zip(self.penalties, self.free, strict=True)
         ]
         shrunk = [strengths[c][: len(p.structures)] for c, p in zip(self.terms, self.penalties, strict=True)]
@@ -300,7 +300,7 @@ class _Group:
         if self.memory is None or self.weighing is not None:
             return self._weigh(phi)
         rows = [a for t in self.design.terms for a in (t.cell, t.of_label)]
-        barred = [a for b in self.design.barred for a in (b.rows, b.labels)]
+        barred = [a for b in self.design.barred_labels for a in (b.rows, b.labels)]
         about = [phi, np.array(self.noise), self.design.multiplicities, *rows, *barred]
         return self.memory.recall(f"weights of {self.terms}", about, lambda: self._weigh(phi))
 
@@ -353,7 +353,7 @@ class Secants:
         >>> bool(np.abs(place).max() < 1e-9)
         True
         """
-        self.places, self.steps = [*self.places, place][-KEPT:], [*self.steps, step][-KEPT:]
+        self.places, self.steps = [*self.places, place][-STEPS_KEPT:], [*self.steps, step][-STEPS_KEPT:]
         if len(self.steps) == 1:
             return place + step
         walked, changed = np.diff(self.places, axis=0).T, np.diff(self.steps, axis=0).T

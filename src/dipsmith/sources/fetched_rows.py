@@ -18,37 +18,37 @@ from dipsmith.sources.source import Progress, Source
 
 
 @dataclass(frozen=True, eq=False)
-class HandedOver:
+class FetchedRows:
     """A source whose rows are read once, when a column is first asked for that is not `free`.
 
     `names` are the columns that are fetched then. Until then `free` columns, which may be read before anything is paid for, come
     from the source itself, in an order of their own.
     """
 
-    given: Source
+    engine: Source
     names: tuple[str, ...]
     free: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, given: Source, names: Sequence[str], free: Sequence[str] = ()) -> Source:
+    def of(cls, engine: Source, names: Sequence[str], free: Sequence[str] = ()) -> Source:
         """The source itself where it gives its rows in one order every time: engines, which count for themselves, do not."""
-        if getattr(given, "counter", None) is None:
-            return given
-        return cls(given, tuple(names), frozenset(free))
+        if getattr(engine, "counter", None) is None:
+            return engine
+        return cls(engine, tuple(names), frozenset(free))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The header."""
-        return self.given.columns
+        return self.engine.columns
 
     def check(self, required: Sequence[str]) -> None:
         """As the source checks it."""
-        self.given.check(required)
+        self.engine.check(required)
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, only the named columns; in one order from the time on when they were handed over."""
         if "_rows" not in self.__dict__ and self.free.issuperset(columns):
-            yield from self.given.batches(columns, progress)
+            yield from self.engine.batches(columns, progress)
             return
         yield from (batch.select(list(columns)) for batch in self._rows)
         if progress is not None:
@@ -56,16 +56,16 @@ class HandedOver:
 
     def describe(self) -> str:
         """What the source is."""
-        return self.given.describe()
+        return self.engine.describe()
 
     def fingerprint(self) -> str | None:
         """What tells the source from others."""
-        return fingerprint(self.given)
+        return fingerprint(self.engine)
 
-    def hand_over(self) -> None:
+    def fetch(self) -> None:
         """Read the rows now, unless they are here."""
         self._rows  # noqa: B018  # is read when it is first looked at
 
     @cached_property
     def _rows(self) -> tuple[pa.RecordBatch, ...]:
-        return tuple(self.given.batches(self.names))
+        return tuple(self.engine.batches(self.names))
