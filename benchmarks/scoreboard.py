@@ -203,7 +203,9 @@ def run(given: argparse.Namespace, lines: Lines, name: str, table: Table, python
                     line = {"what": f"{what} {seed}", "date": datetime.now(UTC).date().isoformat()}
                     if done is None:
                         lines.add(line | {"limit": given.limit})
-                    elif done:
+                    elif not done:
+                        lines.add(line | {"failed": True})
+                    else:
                         made = dict(np.load(here / f"made-{seed}.npz"))
                         found = score(table, {n: made[n].astype(np.int64) for n in table.sizes}, train, test)
                         spent = {"cpu": done[0]["fit"] + done[0]["sample"], "memory": done[0]["rss"]}
@@ -240,7 +242,13 @@ def means(lines: dict[str, dict]) -> dict[tuple[str, str, str, str], dict]:
             if ended and c in ended[0]
         }
         limit = next((g["limit"] for g in group if "limit" in g), None)
-        made[key] = one | {"seeds": len(ended), "limit": limit, "before": any("before" in g for g in group)}
+        failed = any("failed" in line for line in group)
+        made[key] = one | {
+            "seeds": len(ended),
+            "limit": limit,
+            "failed": failed,
+            "before": any("before" in g for g in group),
+        }
     return made
 
 
@@ -259,7 +267,8 @@ def page(lines: dict[str, dict]) -> str:
         text += ["No peer was run so far.", ""]
     text += [
         "Peers run with their own defaults, one thread, and so many CPU seconds at most as `> …` says where one did not end;",
-        "what did not end at one ε is not run at the others. More of them, of an earlier run, stand in",
+        "what did not end at one ε is not run at the others. *failed*: the peer ended with an error of its own (OpenDP's MST",
+        "exceeds its budget by a rounding error on tables of nine columns). More of them, of an earlier run, stand in",
         "[0006](decisions/0006-own-inference.md). SmartNoise and OpenDP draw rows with mbi 1.1.0, whose sampler correlates what",
         "should be independent. *Ratio*: TVD2 divided by that of our AIM.",
         "",
@@ -337,7 +346,8 @@ def official(path: Path) -> list[str]:
 
 def _cell(line: dict, column: str, rivals: list[dict]) -> str:
     if column not in line:
-        return f"> {line['limit']:g}" if column == "cpu" and line["limit"] else ""
+        ending = f"> {line['limit']:g}" if line["limit"] else "failed" if line["failed"] else ""
+        return ending if column == "cpu" else ""
     best = (max if column in ("k_marginal", "accuracy") else min)(r[column] for r in rivals if column in r)
     form = {"ratio": ".2f", "k_marginal": ".0f", "cpu": ".1f", "memory": ".0f", "ks": ".3f", "accuracy": ".3f"}.get(
         column, ".4f"
