@@ -51,7 +51,7 @@ def test_it_is_generalised_least_squares(total):
     sets = [("a", "b"), ("b", "c"), ("a", "c"), ("a",), ("b", "c")]
     tables = [noisy(s, v, i) for i, (s, v) in enumerate(zip(sets, (1.0, 4.0, 9.0, 2.0, 3.0), strict=True))]
     agreement = AgreedTables.of(tables, [("a", "b"), ("b", "c"), ("a", "c")], SIZES, total)
-    parts = agreement.measured()
+    parts = agreement.measured_sums()
     cube = least_squares(tables, total)
     for names, axis in ((("a", "b"), 2), (("b", "c"), 0), (("a", "c"), 1)):
         assert agreement.table(names, parts)[0] == pytest.approx(cube.sum(axis=axis), abs=1e-6)
@@ -60,7 +60,7 @@ def test_it_is_generalised_least_squares(total):
 def test_tables_agree_on_what_they_share():
     tables = [noisy(("a", "b"), 1.0, 1), noisy(("b", "c"), 2.0, 2)]
     agreement = AgreedTables.of(tables, [("a", "b"), ("b", "c")], SIZES, None)
-    parts = agreement.measured()
+    parts = agreement.measured_sums()
     one, other = agreement.table(("a", "b"), parts)[0], agreement.table(("b", "c"), parts)[0]
     assert one.sum(axis=0) == pytest.approx(other.sum(axis=1))
     assert agreement.table((), parts)[0] == pytest.approx(one.sum())
@@ -71,13 +71,13 @@ def test_columns_outside_are_added_up():
     agreement = AgreedTables.of([whole], [("a", "b")], SIZES, None)
     assert agreement.tables[0].attributes == ("a", "b")
     assert agreement.tables[0].variance == pytest.approx(np.full((2, 3), 4.0))
-    assert agreement.table(("a", "b"), agreement.measured())[0] == pytest.approx(whole.values.sum(axis=2))
+    assert agreement.table(("a", "b"), agreement.measured_sums())[0] == pytest.approx(whole.values.sum(axis=2))
 
 
 def test_an_exact_table_decides_alone():
     exact, other = noisy(("a", "b"), 0.0, 1), noisy(("b",), 5.0, 2)
     agreement = AgreedTables.of([other, exact], [("a", "b")], SIZES, None)
-    assert agreement.table(("a", "b"), agreement.measured())[0] == pytest.approx(exact.values)
+    assert agreement.table(("a", "b"), agreement.measured_sums())[0] == pytest.approx(exact.values)
     assert np.abs(agreement.table(("a", "b"), agreement.redraw(np.random.default_rng(0), 5))).max() == 0
 
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dipsmith.analyses.pairs import estimate_from_tables, unmeasured
+from dipsmith.analyses.pairs import estimate_from_tables, find_unmeasured
 from dipsmith.errors import UsageError
 from dipsmith.methods.graph.aim import AIM
 from dipsmith.methods.graph.marginals import Marginals
@@ -119,8 +119,8 @@ def test_what_was_not_measured_is_said():
     assert "\n" not in str(error.value)
     planned = PlannedAnalysis("y ~ s*x")
     pairs = list(combinations(["y", "x", "s"], 2))
-    assert unmeasured(planned, codes.schema, pairs) == [("y", "x", "s")]
-    assert unmeasured(planned, codes.schema, [("y", "x", "s", "g")]) == []
+    assert find_unmeasured(planned, codes.schema, pairs) == [("y", "x", "s")]
+    assert find_unmeasured(planned, codes.schema, [("y", "x", "s", "g")]) == []
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from test_studio_questions import FIRST, SECOND, put
 from conftest import CHROMIUM, PEOPLE, serve, settle, write_people
 from dipsmith.examples import households, personnel
 from dipsmith.schema.markup import render
-from dipsmith.studio.choices import supported
+from dipsmith.studio.choices import methods_for
 from dipsmith.studio.jobs import STARTING, write_state
 from dipsmith.studio.workspace import HIDDEN
 from dipsmith.synthesis.writing import digest
@@ -233,7 +233,7 @@ def list_states(running, facts: dict) -> list[State]:
             State(
                 f"plan-{name}", f"{q}/plan", step("method", lambda page, name=name: page.click(f"input[value={name}]"))
             )
-            for name in supported("add-remove")
+            for name in methods_for("add-remove")
         ),
         *(
             State(f"run-{name}", f"/p/{facts[name]}/run", lambda page: page.wait_for_selector("#job-list .job"))

@@ -13,7 +13,7 @@ from dipsmith.examples import households, personnel
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Schema
 from dipsmith.schema.markup import parse, render
-from dipsmith.studio.choices import supported
+from dipsmith.studio.choices import methods_for
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.verify import verify
 
@@ -143,7 +143,7 @@ def test_households_and_their_members_from_two_files_to_their_comparison(studio,
     # planned with what makes households, run, both tables shown, compared
     page.goto(f"{running.origin}/p/{project}/plan")
     page.wait_for_selector("#stages td", state="attached")
-    assert page.locator("input[name=method]").count() == len(supported("add-remove", households=True))
+    assert page.locator("input[name=method]").count() == len(methods_for("add-remove", households=True))
     assert page.is_hidden("#trade")
     running.choose(project, method="aim", amount="2", rows=800)
     page.reload()

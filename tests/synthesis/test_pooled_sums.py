@@ -53,9 +53,9 @@ def test_all_tables_tell_the_same_sums(method: ds.Method, most: int | None, monk
     pooled, bought = both_ways(monkeypatch, method, ds.PureDP(20), most)
     for all_tables, own in zip(pooled.known, bought.known, strict=True):
         assert isinstance(all_tables, DeterminedSums)
-        assert len(all_tables.used_tables) > len(own.measured())  # the labeller's own are among them
-        clear, known, noise = 0, all_tables.measured(), own.redraw(np.random.default_rng(1), 200)
-        for key, values in own.measured().items():
+        assert len(all_tables.used_tables) > len(own.measured_sums())  # the labeller's own are among them
+        clear, known, noise = 0, all_tables.measured_sums(), own.redraw(np.random.default_rng(1), 200)
+        for key, values in own.measured_sums().items():
             sd = noise[key].std(axis=0)
             clear += sd.max() < 0.1 * np.abs(values).max()
             assert (np.abs(known[key] - values)[0] <= 15 * sd + 1e-6).all(), key

@@ -47,7 +47,7 @@ class NoisyMarginal:
         if isinstance(table, NoisyMarginal):
             return table
         if isinstance(table, MeasuredTable):
-            return cls._published(table)
+            return cls._from_table(table)
         cells = table.cells if isinstance(table, Measurement) else table.marginal
         if table.kept is not None or not isinstance(cells, Marginal):
             return None
@@ -62,7 +62,7 @@ class NoisyMarginal:
         )
 
     @classmethod
-    def _published(cls, table: MeasuredTable) -> NoisyMarginal | None:
+    def _from_table(cls, table: MeasuredTable) -> NoisyMarginal | None:
         if table.kind != "cross-table" or table.threshold is not None or table.within or table.counts_some_rows:
             return None
         if len(table.shape) != len(table.attributes):
@@ -130,7 +130,7 @@ class AgreedTables:
             )
         return found
 
-    def measured(self) -> dict[Names, Float]:
+    def measured_sums(self) -> dict[Names, Float]:
         """The parts as they were measured."""
         return self.agree([t.values[None] for t in self.tables], self.total)
 

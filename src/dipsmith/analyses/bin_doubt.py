@@ -162,7 +162,7 @@ class ColumnDoubt:
     tail: Floats
     reach: float = np.inf
 
-    def capped(self, leverage: Floats) -> ColumnDoubt:
+    def cap(self, leverage: Floats) -> ColumnDoubt:
         """At most what any values within bins do to least squares, where a response that is 1 on average moves by `leverage`."""
         return self if np.isinf(self.reach) else replace(self, width=np.minimum(self.width, self.reach * leverage))
 
@@ -244,13 +244,11 @@ def widening(
     if not (ratio > 0.005).any():
         return 1 + np.where(np.isfinite(ratio), ratio, 0.0) / Z95, (), None
     most = float(judged.max())
-    note = (
-        f"Intervals are up to {most / Z95:.0%} wider for what bins and open ends of {_listed(doubts)} may do to values."
-    )
+    note = f"Intervals are up to {most / Z95:.0%} wider for what bins and open ends of {_list_names(doubts)} may do to values."
     return np.where(np.isfinite(ratio), 1 + ratio / Z95, np.nan), (note,), None
 
 
-def _listed(doubts: Sequence[ColumnDoubt]) -> str:
+def _list_names(doubts: Sequence[ColumnDoubt]) -> str:
     *first, last = (d.name for d in doubts)
     return f"{', '.join(first)} and {last}" if first else last
 

@@ -117,11 +117,11 @@ def _scores(part: Part, told: Float, schema: Schema, labels: Sequence[str]) -> T
 def _totals(part: Part, response: PrivateTerm, sums: KnownSums, schema: Schema, labels: Sequence[str]) -> Target:
     """Z′y of a private response reaches what was measured."""
     layout = part.layout
-    goals = layout.assemble(sums.measured())[0][0][:, -1]
+    goals = layout.assemble(sums.measured_sums())[0][0][:, -1]
     fits = layout.run_columns.width <= MOST_FEATURES
     chosen = [i for i, b in enumerate(layout.design.blocks) if fits or b.name[0] != "|"]
     counted = (layout.design.often > 0).astype(np.float64)
-    blocks = tuple(layout.public_columns[i].weighed(counted) for i in chosen)
+    blocks = tuple(layout.public_columns[i].weigh(counted) for i in chosen)
     columns = PublicColumns(blocks, len(counted))
     at = np.concatenate([np.zeros(0, np.int64), *(layout.places[i] for i in chosen)])
     h = np.tile(_joint(schema, labels, response, 0), (len(at), 1))
@@ -179,8 +179,8 @@ class Tilt:
         lam, slope = some.solve()
         labels = whole.draw(lam, uniforms)
         now = labels[chosen]
-        own = some.drawn(now)
-        rest = whole.drawn(labels) - own
+        own = some.sum_labels(now)
+        rest = whole.sum_labels(labels) - own
         best, nearest, reached, step, pull = now, np.inf, lam, np.zeros_like(lam), 1.0
         for _ in range(DRAWS):
             missing = whole.missing(rest + own)
@@ -192,7 +192,7 @@ class Tilt:
                 break
             lam = reached + pull * step
             now = some.draw(lam, uniforms[chosen])
-            own = some.drawn(now)
+            own = some.sum_labels(now)
         labels[chosen] = best
         if self.starts is not None:
             self._exchange(labels, whole, reached, random)
@@ -204,12 +204,12 @@ class Tilt:
         One unit has many rows, so that few units make coarse sums: corrections of λ alone do not come near.
         """
         for _ in range(EXCHANGES):
-            missing = whole.missing(whole.drawn(labels))
+            missing = whole.missing(whole.sum_labels(labels))
             if float(np.abs(missing).max(initial=0.0)) < 0.05:
                 return
             others = whole.draw(lam, np.asarray(random.random(len(labels))))
             units = random.permutation(np.flatnonzero(others != labels))[:OFFERS]
-            moved = self.features.moved(units, labels[units], others[units])
+            moved = self.features.changes(units, labels[units], others[units])
             for _ in range(len(units)):
                 left = ((missing - moved) ** 2).sum(axis=1)
                 taken = int(left.argmin()) if len(left) else 0
@@ -267,9 +267,11 @@ class _Rows:
         w = np.exp(self.features.tilt(lam)) * np.maximum(self.p.T, 1e-12)
         return np.asarray(w / w.sum(axis=0))
 
-    def drawn(self, labels: Ints) -> Float:
+    def sum_labels(self, labels: Ints) -> Float:
         """All sums of drawn labels: of the features, then of the tables."""
-        return np.concatenate([self.features.drawn(labels), *(p.drawn(labels[self.owner]) for p in self.parts if p)])
+        return np.concatenate(
+            [self.features.sum_labels(labels), *(p.sum_labels(labels[self.owner]) for p in self.parts if p)]
+        )
 
     def missing(self, sums: Float) -> Float:
         """What all features lack to their goals, where drawn labels, or probabilities of labels, have these sums."""
@@ -287,7 +289,7 @@ class _Rows:
         lam = np.zeros(len(self.features.which))
         q = self.probabilities(lam)
         for _ in range(ROUNDS):
-            tables, before = [p.expected(q[:, self.owner]) for p in self.parts if p], lam
+            tables, before = [p.expect(q[:, self.owner]) for p in self.parts if p], lam
             for _ in range(STEPS):
                 missing = self.missing(np.concatenate([self.features.sums(q), *tables]))
                 if float(np.abs(missing).max(initial=0.0)) < 1e-6 * len(self.p) ** 0.5:
@@ -307,10 +309,10 @@ def plain_coefficients(
     None where the response is a label, or where a column says nothing that others do not.
     """
     layout = target.part.layout
-    if target.goals is not None or not layout.identified:
+    if target.goals is not None or not layout.is_identified:
         return None
     sums = LabelSums.of(layout, place, names, sizes)
-    A, N = sums.cross_products(sums.drawn(labels), 1.0)
+    A, N = sums.cross_products(sums.sum_labels(labels), 1.0)
     V = N - A.T @ layout.inverse.times(A)
     if len(independent(V, np.diag(N))) < len(V):
         return None

@@ -65,7 +65,7 @@ class CrossProducts:
         """Read a formula against the public levels of its columns."""
         return cls.terms_alone(formula, schema)._with_sums(schema, {})
 
-    def placed(self, schema: Schema, values: Values) -> CrossProducts:
+    def with_values(self, schema: Schema, values: Values) -> CrossProducts:
         """The same with other numbers for the codes of some columns."""
         moved = self.placed_terms(schema, values)
         alike = [not set(values) & set(block.attributes) for block in self.blocks]
@@ -103,7 +103,7 @@ class CrossProducts:
 
     def columns_on(self, names: Names, schema: Schema) -> Float:
         """All columns in every cell of one table, the response last and as it is."""
-        shift, scale = self.centred()
+        shift, scale = self.response_scale()
         *terms, response = (_on(block, names, schema) for block in self.blocks)
         return np.concatenate([*terms, response * scale + shift], axis=1)
 
@@ -134,7 +134,7 @@ class CrossProducts:
             found[self.names.index(INTERCEPT)] -= shifts / scales
         return found
 
-    def centred(self) -> tuple[float, float]:
+    def response_scale(self) -> tuple[float, float]:
         """The shift and scale of the response."""
         return self.blocks[-1].shift, self.blocks[-1].scale
 

@@ -100,7 +100,7 @@ class Design:
     sizes: Mapping[str, int]
     maker: _Maker
 
-    def placed(self, values: Values) -> Design:
+    def with_values(self, values: Values) -> Design:
         """The same with other numbers for the labels of some private columns."""
         maker = replace(self.maker, given=values)
         return replace(self, terms=tuple(maker.split()[1]), response=maker.response()[1])
@@ -140,7 +140,7 @@ def design_of(analysis: PlannedAnalysis, schema: Schema, table: pa.Table, often:
             f"analysis '{abridge(analysis.formula)}' names no private column, so that it needs no privacy: fit it to the "
             "released table, whose public columns are the authentic ones"
         )
-    blocks += [_fixed(table, effect) for effect in formula.fixed]
+    blocks += [_fixed_effect(table, effect) for effect in formula.fixed]
     if formula.fixed:
         blocks = [b for b in blocks if b.name != INTERCEPT]
     numbers = [b.weight for b in blocks if b.weight is not None] + [t.weight for t in terms if t.weight is not None]
@@ -364,7 +364,7 @@ def _place(
     return number
 
 
-def _fixed(table: pa.Table, effect: Sequence[str]) -> PublicBlock:
+def _fixed_effect(table: pa.Table, effect: Sequence[str]) -> PublicBlock:
     groups = number_combinations([number_groups(table, name) for name in effect])
     size = int(groups.max(initial=-1)) + 1
     name = "|" + "^".join(effect)

@@ -67,13 +67,13 @@ class DirectEstimate:
     doubt: Float | None = None
     refusal: Refusal | None = None
 
-    def doubted(self, doubts: Sequence[ColumnDoubt]) -> DirectEstimate:
+    def with_doubts(self, doubts: Sequence[ColumnDoubt]) -> DirectEstimate:
         """With intervals that allow for bins, or told nothing where the doubt is too large."""
         errors = np.sqrt(np.diag(self.covariance))
         sampling = np.sqrt(np.maximum(np.diag(self.covariance - self.noise), 0.0))
         # By Cauchy and Schwarz: σ²·(X′X)⁻¹ is the sampling variance.
         leverage = sampling * sqrt(max(self.rows, 0)) / self.sigma if self.sigma > 0 else np.full_like(errors, np.inf)
-        factor, notes, refusal = widening(self.names, errors, [d.capped(leverage) for d in doubts])
+        factor, notes, refusal = widening(self.names, errors, [d.cap(leverage) for d in doubts])
         if refusal is not None:
             nothing = np.full_like(self.covariance, np.nan)
             return replace(self, covariance=nothing, refusal=refusal)
@@ -84,7 +84,7 @@ class DirectEstimate:
 class KnownSums(Protocol):
     """Noisy sums of every table of a layout, by the tables' keys: draws × groups × labels."""
 
-    def measured(self) -> dict[str, Float]:
+    def measured_sums(self) -> dict[str, Float]:
         """The sums as they were measured: one draw."""
 
     def redraw(self, random: np.random.Generator, draws: int) -> dict[str, Float]:
@@ -108,15 +108,15 @@ def estimate_from(
 
     A forecast has sums of labels that depend on nothing, and says what is `assumed` of them: what to add to A, and effects.
     """
-    found = _solved(layout, sums, draws, seed, assumed)
-    return found if assumed is not None else found.doubted(_doubts(layout, sums, seed))
+    found = _solve(layout, sums, draws, seed, assumed)
+    return found if assumed is not None else found.with_doubts(_doubts(layout, sums, seed))
 
 
 def _doubts(layout: Layout, sums: KnownSums, seed: int) -> tuple[ColumnDoubt, ...]:
     """How far coefficients may be off because private numbers are known in bins."""
 
     def solve(*placements: Values) -> Float:
-        each = [_solved(layout.placed(values), sums, FEW_DRAWS, seed).values for values in placements or ({},)]
+        each = [_solve(layout.with_values(values), sums, FEW_DRAWS, seed).values for values in placements or ({},)]
         return np.asarray(np.mean(each, axis=0))
 
     numbers = binned_numbers(layout.design.formula, layout.design.maker.schema)
@@ -125,10 +125,10 @@ def _doubts(layout: Layout, sums: KnownSums, seed: int) -> tuple[ColumnDoubt, ..
     return tuple(b.doubt(solve, middles, np.zeros(0), 1.0, response=b.name == response) for b in numbers)
 
 
-def _solved(
+def _solve(
     layout: Layout, sums: KnownSums, draws: int, seed: int, assumed: tuple[Float, Float] | None = None
 ) -> DirectEstimate:
-    agreed = sums.measured()
+    agreed = sums.measured_sums()
     random = generator(seed)
     if is_logistic(layout):
         return _logistic(layout, sums, layout.assemble(agreed)[0][0][:, -1], draws, random)
@@ -233,9 +233,9 @@ class _Solution:
             square, cross = layout.square, layout.public_cross
         beta = np.asarray(np.linalg.solve(V, T) if q else np.zeros(0))
         found = cls(layout, A[:, :q], V, T, square, cross, beta, swamped, absent)
-        return replace(found, beta=found.limited(beta))
+        return replace(found, beta=found.limit(beta))
 
-    def limited(self, beta: Float) -> Float:
+    def limit(self, beta: Float) -> Float:
         """The coefficients, once those that are swamped are kept small."""
         return self._beside(self._small(beta), self.T) if self.swamped.any() else beta
 
@@ -270,8 +270,8 @@ class _Solution:
         cross: Float | float = 0.0
         if self.layout.design.response is not None:
             score, again, cross = noise.moved[:, :q, q], noise.twice[:, :q, q], noise.public[:, :, q]
-        told = self._shifted(score, moved, cross - public @ self.beta)
-        extra = self._shifted(again, prior.weigh(noise.twice[:, :q, :q]), 0.0)
+        told = self._shift(score, moved, cross - public @ self.beta)
+        extra = self._shift(again, prior.weigh(noise.twice[:, :q, :q]), 0.0)
         whole, known = (np.atleast_2d(np.cov(part, rowvar=False)) for part in (told, extra))
         values, vectors = np.linalg.eigh(whole)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -280,7 +280,7 @@ class _Solution:
         root = root @ along * np.sqrt(1 - np.minimum(shares, TWO_THIRDS))
         return np.asarray(root @ root.T), _excess(told)
 
-    def _shifted(self, score: Float, V: Float, public: Float | float) -> Float:
+    def _shift(self, score: Float, V: Float, public: Float | float) -> Float:
         """By how much coefficients move with T and V; `public` is by how much those of public columns move by themselves."""
         moved = score - (V @ self.beta[:, None])[..., 0]
         beta = np.linalg.solve(self.V, moved.T).T
@@ -294,7 +294,7 @@ class _Solution:
         df = max(layout.design.rows - layout.inverse.rank - q, 1.0)
         sigma2 = max((self.square - float(self.T @ self.beta)) / df, 0.0)
         inverse = np.linalg.inv(self.V) if q else np.zeros((0, 0))
-        GA, G = layout.told_inverse @ self.A, layout.told_inverse[:, layout.reported]
+        GA, G = layout.told_inverse @ self.A, layout.told_inverse[:, layout.reported_columns]
         sampling = np.block([[G + GA @ inverse @ GA.T, -GA @ inverse], [-inverse @ GA.T, inverse]]) * sigma2
         variance = np.diag(sampling + scattered)
         share = np.divide(np.diag(scattered), variance, out=np.zeros_like(variance), where=variance > 0)
@@ -311,7 +311,7 @@ class _Solution:
             none = len(GA) + np.flatnonzero(self.absent)
             covariance[none, :] = covariance[:, none] = np.nan
             notes = (*notes, "Not told: products with a group that no row has.")
-        return _reported(layout, self.whole, covariance, scattered, float(np.sqrt(sigma2)), df, q, notes)
+        return _report(layout, self.whole, covariance, scattered, float(np.sqrt(sigma2)), df, q, notes)
 
 
 def _excess(draws: Float) -> Float:
@@ -321,7 +321,7 @@ def _excess(draws: Float) -> Float:
     return np.asarray(np.clip((standard**4).mean(axis=0) - 3, 0.0, 6.0))
 
 
-def _reported(
+def _report(
     layout: Layout,
     values: Float,
     covariance: Float,
@@ -375,9 +375,9 @@ def _logistic(layout: Layout, sums: KnownSums, goal: Float, draws: int, random: 
     values = np.zeros(Z.width)
     cov, part = np.full((Z.width, Z.width), np.nan), np.full((Z.width, Z.width), np.nan)
     values[keep], cov[kept], part[kept] = beta, inverse + scattered, scattered
-    told = np.ix_(layout.reported, layout.reported)
+    told = np.ix_(layout.reported_columns, layout.reported_columns)
     df = max(layout.design.rows - len(keep), 1.0)
-    return _reported(layout, values[layout.reported], cov[told], part[told], 1.0, df, 0, tuple(notes))
+    return _report(layout, values[layout.reported_columns], cov[told], part[told], 1.0, df, 0, tuple(notes))
 
 
 def _draws(

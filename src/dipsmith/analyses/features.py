@@ -98,13 +98,13 @@ class Features:
     def sums(self, q: Float) -> Float:
         """What they sum to under probabilities, labels × rows."""
         crossed = [self.columns.cross(m) for m in _product(self.h, q)]
-        return self._picked(np.array(crossed).reshape(len(self.h), self.columns.width).T)
+        return self._pick(np.array(crossed).reshape(len(self.h), self.columns.width).T)
 
-    def drawn(self, labels: Ints) -> Float:
+    def sum_labels(self, labels: Ints) -> Float:
         """What they sum to with drawn labels."""
-        return self._picked(self.columns.by_label(labels, self.h.shape[1]) @ self.h.T)
+        return self._pick(self.columns.by_label(labels, self.h.shape[1]) @ self.h.T)
 
-    def moved(self, rows: Ints, labels: Ints, others: Ints) -> Float:
+    def changes(self, rows: Ints, labels: Ints, others: Ints) -> Float:
         """By how much each of some rows or units would move the sums with another label: rows × sums."""
         columns = self.columns.take(rows)
         found = np.empty((len(rows), len(self.which)))
@@ -115,7 +115,7 @@ class Features:
                 found[:, f] = x * (h[others] - h[labels]) / self.size[f]
         return found
 
-    def _picked(self, crossed: Float) -> Float:
+    def _pick(self, crossed: Float) -> Float:
         return crossed[self.column, self.which] / self.size
 
     def slope(self, q: Float) -> Float:

@@ -105,9 +105,9 @@ class Forecast:
 
     def noise(self, sds: Mapping[str, float]) -> Float:
         """The variance that noise adds to each coefficient, by the standard deviation of every table."""
-        return self.added(np.array([sds[key] ** 2 for key in self.keys]))
+        return self.noise_of(np.array([sds[key] ** 2 for key in self.keys]))
 
-    def added(self, variances: Float) -> Float:
+    def noise_of(self, variances: Float) -> Float:
         """The same by the variances of its own tables."""
         moved = variances @ self.first + variances**2 @ self.second
         return np.asarray(variances @ self.score + self.effect**2 * moved)
@@ -165,7 +165,7 @@ class Split:
 
 def split(forecasts: Sequence[Forecast], purchases: Sequence[Purchase], budget: Budget, max_rows: int) -> Split:
     """Share a budget among tables of sums so that noise adds as little as possible to what is wanted."""
-    wanted = [_wanted(f) for f in forecasts]
+    wanted = [_wanted_variance(f) for f in forecasts]
     scales = np.array([_scale(one.table, budget, max_rows) for one in purchases])
     power = 1.0 if isinstance(budget, PureDP) else 0.5
 
@@ -178,7 +178,7 @@ def split(forecasts: Sequence[Forecast], purchases: Sequence[Purchase], budget: 
         variances = (scales / shares**power) ** 2
         whole, slope = 0.0, np.zeros(len(shares))
         for f, i, own in zip(forecasts, at, wanted, strict=True):
-            noise = f.added(variances[i])
+            noise = f.noise_of(variances[i])
             whole += float(np.log1p(noise / own) @ f.importance)
             np.add.at(slope, i, f.slope(variances[i]) @ (f.importance / (own + noise)))
         slope *= -2 * power * variances / shares
@@ -212,7 +212,7 @@ def _part(budget: Budget, share: float) -> Budget:
     return budget.split([share, 1 - share])[0]
 
 
-def _wanted(forecast: Forecast) -> Float:
+def _wanted_variance(forecast: Forecast) -> Float:
     """The variance against which noise is weighed."""
     width = forecast.layout.design.analysis.width
     # A constant response has no variance of its own.
@@ -272,12 +272,12 @@ class _World:
         W, rows = N - A.T @ layout.inverse.times(A), max(d.rows, 1.0)
         spread = Spread.of(layout, sums)
         if d.response is not None and not d.terms:
-            names, importance = _listed([b.names for b in d.blocks if b.name[0] != "|"])
+            names, importance = _weigh_terms([b.names for b in d.blocks if b.name[0] != "|"])
             share = W[-1, -1] / rows
             # Of odds the information is Z′Z·p(1 − p), less where columns explain them; a share has that variance itself.
             odds = (1 - EXPLAINED) * share
             inverse = layout.back @ layout.told_inverse / (odds if is_logistic(layout) else 1.0)
-            own = np.diag(layout.back @ layout.told_inverse[:, layout.reported] @ layout.back.T)
+            own = np.diag(layout.back @ layout.told_inverse[:, layout.reported_columns] @ layout.back.T)
             sampling = own * (1 / odds if is_logistic(layout) else share)
             return cls(layout, names, importance, sums, spread, A, inverse, sampling, np.zeros(len(names)), A)
         q = sum(len(t.names) for t in d.terms)
@@ -289,7 +289,7 @@ class _World:
         A = VARIES * reach * generator(1).standard_normal(A.shape)
         square = (W[-1, -1] if d.y is None else layout.square) / rows
         effect = EFFECT * np.sqrt(square) * np.ones(q)
-        names, importance = _listed([t.names for t in d.terms])
+        names, importance = _weigh_terms([t.names for t in d.terms])
         inverse = np.linalg.inv(V)
         varied = _explain(layout, A, np.diag(W))
         return cls(layout, names, importance, sums, spread, A, inverse, square * np.diag(inverse), effect, varied)
@@ -322,7 +322,7 @@ def _explain(layout: Layout, A: Float, size: Float) -> Float:
     return np.asarray(A * np.sqrt(wanted / np.maximum(explained, TINY)))
 
 
-def _listed(terms: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], Float]:
+def _weigh_terms(terms: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], Float]:
     """The coefficients of some terms, and what each counts: all terms alike."""
     names = tuple(name for term in terms for name in term)
     return names, np.array([1 / len(term) for term in terms for _ in term], np.float64)

@@ -49,7 +49,7 @@ class LabelSums:
         """How many sums there are."""
         return sum(t.size for t in self.tables) * self.many
 
-    def drawn(self, labels: Ints) -> Float:
+    def sum_labels(self, labels: Ints) -> Float:
         """The sums of drawn labels, table after table."""
         found = [np.zeros((t.size + 1) * self.many) for t in self.tables]
         for here in pieces(len(labels)):
@@ -63,7 +63,7 @@ class LabelSums:
                 sums += np.bincount(at, weights=weight, minlength=len(sums))
         return np.concatenate([np.zeros(0), *(sums[self.many :] for sums in found)])
 
-    def expected(self, q: Float) -> Float:
+    def expect(self, q: Float) -> Float:
         """The sums expected under probabilities, labels × rows."""
         found = [np.zeros(0)]
         rows = slice(None) if self.place is None else self.place

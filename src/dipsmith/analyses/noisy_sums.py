@@ -126,7 +126,7 @@ class Bought:
         """The sums of one layout among all that were bought."""
         return cls({t.key: sums[t.key] for t in layout.tables}, Spread.of(layout, sums))
 
-    def measured(self) -> dict[str, Float]:
+    def measured_sums(self) -> dict[str, Float]:
         """The sums as they were measured: one draw."""
         return self.spread.apply({k: s.values[None] for k, s in self.sums.items()})
 

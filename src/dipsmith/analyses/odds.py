@@ -79,7 +79,7 @@ def odds_from_tables(
         raise UsageError("odds are those of a response with two levels, or of a comparison")
     sizes = {a.name: a.size for a in schema.attributes}
     agreement = AgreedTables.of(tables, [names], sizes, None if rows is None or schema.rules else float(rows))
-    n = agreement.table(names, agreement.measured()).ravel()
+    n = agreement.table(names, agreement.measured_sums()).ravel()
     solved = _solve(X, y, n)
     beta = np.zeros(p) if solved is None else solved
     q = scipy.special.expit(X @ beta)
@@ -92,27 +92,28 @@ def odds_from_tables(
         return _nothing(formula, terms, n)
     if solved is None:
         return None
-    shifts = np.concatenate([beta - _solve_many(X, y, n - drawn, beta) for drawn in chain([first], noise)])
+    back = terms.back()
+    # Of the formula's own coefficients: one without an end would decide how the others go together.
+    shifts = np.concatenate([beta - _solve_many(X, y, n - drawn, beta) for drawn in chain([first], noise)]) @ back.T
     low, high = np.quantile(shifts, [0.025, 0.975], axis=0)
     raw = np.std(shifts, axis=0)
     scale = np.divide((high - low) / 3.92, raw, out=np.zeros_like(raw), where=raw > 0)
     spread = np.atleast_2d(np.cov(shifts, rowvar=False)) * np.outer(scale, scale)
-    inverse = np.linalg.inv(J)
-    back = terms.back()
+    inverse = back @ np.linalg.inv(J) @ back.T
     kept = [i for i, name in enumerate(terms.names) if not name.startswith("|")]
-    values = back @ (beta - (low + high) / 2)
-    values[np.abs(back) @ (high - low > WIDEST) > 0] = np.nan
+    values = back @ beta - (low + high) / 2
+    values[high - low > WIDEST] = np.nan
     found = DirectEstimate(
         tuple(terms.names[i] for i in kept),
         values[kept],
-        (back @ (inverse + spread) @ back.T)[np.ix_(kept, kept)],
-        (back @ spread @ back.T)[np.ix_(kept, kept)],
+        (inverse + spread)[np.ix_(kept, kept)],
+        spread[np.ix_(kept, kept)],
         float("nan"),
         max(float(n.sum()) - p, 1.0),
         round(float(n.sum())),
         len(kept),
     )
-    return Result.of(formula.text, "logistic", None, found.doubted(_doubts(terms, schema, names, n, solved)))
+    return Result.of(formula.text, "logistic", None, found.with_doubts(_doubts(terms, schema, names, n, solved)))
 
 
 def _doubts(

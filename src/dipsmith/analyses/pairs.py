@@ -83,7 +83,7 @@ def estimate_from_tables(
     return tuple(results)
 
 
-def unmeasured(analysis: PlannedAnalysis, schema: Schema, measured: Iterable[Sequence[str]]) -> list[Names]:
+def find_unmeasured(analysis: PlannedAnalysis, schema: Schema, measured: Iterable[Sequence[str]]) -> list[Names]:
     """The tables that a formula needs and that lie in none of those measured."""
     sets = [set(names) for names in measured]
     return [names for names in tables_needed([analysis], schema) if not any(set(names) <= s for s in sets)]
@@ -91,7 +91,7 @@ def unmeasured(analysis: PlannedAnalysis, schema: Schema, measured: Iterable[Seq
 
 def require_measured(analysis: PlannedAnalysis, schema: Schema, measured: Iterable[Sequence[str]]) -> None:
     """Refuse a formula of which a table was not measured, and say which."""
-    missing = unmeasured(analysis, schema, measured)
+    missing = find_unmeasured(analysis, schema, measured)
     if missing:
         some = ", ".join(" × ".join(names) for names in missing[:4]) + (", …" if len(missing) > 4 else "")
         raise UsageError(
@@ -129,12 +129,12 @@ class _Sums:
     @cached_property
     def parts(self) -> dict[Names, Float]:
         """The noisy tables, made to agree."""
-        return self.agreement.measured()
+        return self.agreement.measured_sums()
 
-    def measured(self) -> Float:
+    def measured_products(self) -> Float:
         return np.asarray(self._assemble(self.parts)[0])
 
-    def placed(self, moments: CrossProducts) -> Float:
+    def products_of(self, moments: CrossProducts) -> Float:
         """The cross-products as they would be with other numbers for bins."""
         return np.asarray(moments.assemble({names: self._count(names, self.parts) for names in self.wanted})[0])
 
@@ -163,7 +163,7 @@ class _Sums:
 
 
 def _estimate(sums: _Sums, schema: Schema, draws: int, seed: int) -> DirectEstimate:
-    M, notes = sums.measured(), _notes(schema)
+    M, notes = sums.measured_products(), _notes(schema)
     doubts: tuple[ColumnDoubt, ...] = ()
     names = sums.moments.names
     random = generator(seed)
@@ -186,23 +186,23 @@ def _estimate(sums: _Sums, schema: Schema, draws: int, seed: int) -> DirectEstim
         sigma = float("nan")
     else:
         beta, total, scattered, sigma2 = solved
-        values, back = _told(sums.moments, kept, beta)
+        values, back = _uncentre(sums.moments, kept, beta)
         at = np.ix_(kept, kept)
         covariance[at], noisy[at] = back @ total @ back.T, back @ scattered @ back.T
-        sigma = float(np.sqrt(sigma2)) * sums.moments.centred()[1]
-        doubts = _doubts(sums, schema, kept, _unexplained(M, names, rows, sigma2))
+        sigma = float(np.sqrt(sigma2)) * sums.moments.response_scale()[1]
+        doubts = _doubts(sums, schema, kept, _unexplained_share(M, names, rows, sigma2))
     chosen = [i for i, n in enumerate(names) if not n.startswith("|")]
     pick = np.ix_(chosen, chosen)
     shown_names = tuple(names[i] for i in chosen)
     found = DirectEstimate(
         shown_names, values[chosen], covariance[pick], noisy[pick], sigma, df, round(rows), len(chosen), notes
     )
-    return found.doubted([replace(d, width=d.width[chosen], tail=d.tail[chosen]) for d in doubts])
+    return found.with_doubts([replace(d, width=d.width[chosen], tail=d.tail[chosen]) for d in doubts])
 
 
-def _told(moments: CrossProducts, kept: np.ndarray, beta: Float) -> tuple[Float, Float]:
+def _uncentre(moments: CrossProducts, kept: np.ndarray, beta: Float) -> tuple[Float, Float]:
     """The coefficients that the formula means, and how they follow from those of shifted and scaled columns."""
-    shift, scale = moments.centred()
+    shift, scale = moments.response_scale()
     back = moments.back()[np.ix_(kept, kept)] * scale
     values = np.full(len(moments.names), np.nan)
     values[kept] = back @ beta
@@ -215,11 +215,13 @@ def _doubts(sums: _Sums, schema: Schema, kept: np.ndarray, unexplained: float) -
     """How far coefficients may be off because numbers are known in bins."""
 
     def solve(*placements: Values) -> Float:
-        M = np.mean([sums.placed(sums.moments.placed(schema, values)) for values in placements or ({},)], axis=0)
+        M = np.mean(
+            [sums.products_of(sums.moments.with_values(schema, values)) for values in placements or ({},)], axis=0
+        )
         X, y = M[np.ix_(kept, kept)], M[kept, -1]
         size = np.sqrt(np.maximum(np.diag(X), 1e-300))
         beta = np.linalg.lstsq(X / np.outer(size, size), y / size, rcond=None)[0] / size
-        return _told(sums.moments, kept, beta)[0]
+        return _uncentre(sums.moments, kept, beta)[0]
 
     formula = sums.moments.formula
     numbers, response = binned_numbers(formula, schema), columns_of([formula.response])
@@ -236,7 +238,7 @@ def _doubts(sums: _Sums, schema: Schema, kept: np.ndarray, unexplained: float) -
     )
 
 
-def _unexplained(M: Float, names: Names, rows: float, sigma2: float) -> float:
+def _unexplained_share(M: Float, names: Names, rows: float, sigma2: float) -> float:
     """The share of the response's variance that the regression leaves."""
     mean = M[names.index(INTERCEPT), -1] / rows if INTERCEPT in names and rows > 0 else 0.0
     variance = float(M[-1, -1]) / max(rows, 1.0) - mean**2

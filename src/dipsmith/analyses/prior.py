@@ -49,10 +49,10 @@ class Prior:
         found = cls((root @ root.T), root, np.ones((q, q)))
         noise = found.standard(moved).var(axis=0)
         noise = np.maximum(noise - found.standard(twice).var(axis=0), noise / 3)
-        return replace(found, weight=found.believed**2 / (found.believed**2 + noise))
+        return replace(found, weight=found.believed_sd**2 / (found.believed_sd**2 + noise))
 
     @property
-    def believed(self) -> Float:
+    def believed_sd(self) -> Float:
         """By how much every entry may differ from what is believed."""
         return np.where(np.eye(len(self.root), dtype=bool), SD, BESIDE)
 
@@ -78,7 +78,7 @@ class Prior:
 
     def redraw(self, moved: Float, random: np.random.Generator) -> Float:
         """By how much noise, and what is not known of V, move the V that is believed."""
-        free = random.normal(0.0, 1.0, moved.shape) * self.believed * (1 - self.weight)
+        free = random.normal(0.0, 1.0, moved.shape) * self.believed_sd * (1 - self.weight)
         free = np.triu(free) + np.triu(free, 1).transpose(0, 2, 1)
         return self.weigh(moved) + np.asarray(self.root @ free @ self.root.T)
 

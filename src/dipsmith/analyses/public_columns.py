@@ -92,7 +92,7 @@ class GroupColumns:
         at = None if self.at is None else self.at[rows]
         return GroupColumns(at, self.width, None if self.weight is None else self.weight[rows])
 
-    def weighed(self, factor: Float) -> GroupColumns:
+    def weigh(self, factor: Float) -> GroupColumns:
         """The same columns times a number of every row."""
         return GroupColumns(self.at, self.width, factor if self.weight is None else self.weight * factor)
 

@@ -46,7 +46,7 @@ class Layout:
         """Find out which sums a design needs; or only those of groups and numbers as they are given, which cost less."""
         bare = cls(design, ())
         found: dict[str, SumTable] = {}
-        for table in bare._needed(as_given):
+        for table in bare._list_needed(as_given):
             found.setdefault(table.key, table)
         derived = {a.key: b.key for a in found.values() for b in found.values() if a.is_sum_of(b)}
         layout = cls(design, tuple(t for t in found.values() if t.key not in derived), derived)
@@ -55,9 +55,9 @@ class Layout:
         vars(layout).update(known)
         return layout
 
-    def placed(self, values: Values) -> Layout:
+    def with_values(self, values: Values) -> Layout:
         """The same with other numbers for the labels of some private columns."""
-        layout = Layout(self.design.placed(values), self.tables, self.derived)
+        layout = Layout(self.design.with_values(values), self.tables, self.derived)
         vars(layout).update({name: value for name, value in vars(self).items() if name not in ("design", "_known")})
         return layout
 
@@ -77,7 +77,7 @@ class Layout:
     def _algebra(self) -> OrthogonalColumns:
         """Z with plain numbers less what the other columns and the numbers before them say; Z′Z; and the way back."""
         blocks = [self.runs.block(b) for b in self.design.blocks]
-        return OrthogonalColumns.of(blocks, self.run_often, self.places, self.reported)
+        return OrthogonalColumns.of(blocks, self.run_often, self.places, self.reported_columns)
 
     @property
     def run_columns(self) -> PublicColumns:
@@ -102,7 +102,7 @@ class Layout:
         return tuple(np.arange(a, b) for a, b in pairwise(ends))
 
     @cached_property
-    def reported(self) -> Ints:
+    def reported_columns(self) -> Ints:
         """The columns of Z whose coefficients are told: those of terms, not of fixed effects."""
         told = [at for b, at in zip(self.design.blocks, self.places, strict=True) if b.name[0] != "|"]
         return np.concatenate([np.zeros(0, np.int64), *told])
@@ -120,13 +120,13 @@ class Layout:
     @cached_property
     def told_inverse(self) -> Float:
         """Its rows of the `reported` columns."""
-        return self.inverse.rows(self.reported)
+        return self.inverse.rows(self.reported_columns)
 
     @property
-    def identified(self) -> bool:
-        """Whether no `reported` column is said by the other public ones."""
-        one = np.eye(self.run_columns.width)[:, self.reported]
-        return np.allclose(self.told_inverse @ self.gram.times(one), one[self.reported], atol=1e-6)
+    def is_identified(self) -> bool:
+        """Whether none of the `reported_columns` is said by the other public ones."""
+        one = np.eye(self.run_columns.width)[:, self.reported_columns]
+        return np.allclose(self.told_inverse @ self.gram.times(one), one[self.reported_columns], atol=1e-6)
 
     @cached_property
     def public_cross(self) -> Float:
@@ -177,7 +177,7 @@ class Layout:
         """Blocks whose weight is made orthogonal."""
         return plain_numbers(self.design.blocks)
 
-    def _needed(self, as_given: bool) -> list[SumTable]:
+    def _list_needed(self, as_given: bool) -> list[SumTable]:
         d = self.design
         blocks = [b for b in range(len(d.blocks)) if not (as_given and b in self._plain)]
         tables = [t for i in range(len(d.private)) for j in range(i, len(d.private)) if (t := self.pair(i, j))]
@@ -227,11 +227,11 @@ class Layout:
         return {}
 
     @cached_property
-    def _made(self) -> dict[tuple[str, int, int], SumTable]:
+    def _tables_made(self) -> dict[tuple[str, int, int], SumTable]:
         return {}
 
     def _once(self, kind: str, i: int, j: int, make: Callable[[], SumTable]) -> SumTable:
-        return self._made.setdefault((kind, i, j), self._made.get((kind, i, j)) or make())
+        return self._tables_made.setdefault((kind, i, j), self._tables_made.get((kind, i, j)) or make())
 
     def pair(self, i: int, j: int) -> SumTable:
         """The table of two private terms' products."""
@@ -290,7 +290,7 @@ class Layout:
         A, N = self.cross_products(sums)
         if d.y is None:
             return A, N, np.zeros((len(A), 0))
-        sums = self._completed(sums)
+        sums = self._complete(sums)
         scores = [np.zeros((len(A), 0))]
         for i, term in enumerate(d.terms):
             table = self.score(i)
@@ -298,14 +298,14 @@ class Layout:
             scores.append(table.spread(sums[table.key] @ h.T)[:, term.level, which])
         return A, N, np.concatenate(scores, axis=1)
 
-    def _completed(self, sums: Mapping[str, Float]) -> Mapping[str, Float]:
+    def _complete(self, sums: Mapping[str, Float]) -> Mapping[str, Float]:
         """With tables that are sums over others."""
         derived = {one: other for one, other in self.derived.items() if other in sums}
         return {**sums, **{one: sums[other].sum(axis=1, keepdims=True) for one, other in derived.items()}}
 
     def cross_products(self, sums: Mapping[str, Float]) -> tuple[Float, Float]:
         """A and N from the sums of `cross_tables`."""
-        d, sums = self.design, self._completed(sums)
+        d, sums = self.design, self._complete(sums)
         draws = len(next(iter(sums.values())))
         ends = np.cumsum([0, *(len(term.names) for term in d.private)])
         A = np.zeros((draws, self.run_columns.width, int(ends[-1])))
@@ -321,7 +321,7 @@ class Layout:
                 table, beside = self.pair(i, j), slice(ends[j], ends[j + 1])
                 (one, this), (other, that) = (self._functions(k, table.labels) for k in (i, j))
                 value = table.spread(sums[table.key] @ (one[:, None] * other).reshape(-1, one.shape[1]).T)
-                place, shared = _shared(term, d.private[j])
+                place, shared = _locate_shared(term, d.private[j])
                 N[:, own, beside] = np.where(shared, value[:, place, this[:, None] * len(other) + that], 0.0)
                 N[:, beside, own] = N[:, own, beside].transpose(0, 2, 1)
         return A, N
@@ -329,18 +329,18 @@ class Layout:
     def _functions(self, i: int, labels: tuple[str, ...]) -> tuple[Float, Ints]:
         """The functions of labels that a private term's columns have, few for many columns, and which each has."""
         term, sizes = self.design.private[i], self.design.sizes
-        if (i, labels) not in self._known:
+        if (i, labels) not in self._placed_codes:
             own = int(np.prod([sizes[n] for n in term.labels]))
             h, which = np.unique(term.on_label.reshape(len(term.names), own), axis=0, return_inverse=True)
             grid = dict(zip(labels, np.indices([sizes[n] for n in labels]).reshape(len(labels), -1), strict=True))
             code = np.zeros(len(next(iter(grid.values()))), np.int64)
             for name in term.labels:
                 code = code * sizes[name] + grid[name]
-            self._known[i, labels] = np.asarray(h[:, code]), which.ravel()
-        return self._known[i, labels]
+            self._placed_codes[i, labels] = np.asarray(h[:, code]), which.ravel()
+        return self._placed_codes[i, labels]
 
     @cached_property
-    def _known(self) -> dict[tuple[int, tuple[str, ...]], tuple[Float, Ints]]:
+    def _placed_codes(self) -> dict[tuple[int, tuple[str, ...]], tuple[Float, Ints]]:
         return {}
 
 
@@ -354,7 +354,7 @@ def _joint_groups(one: PrivateTerm, other: PrivateTerm) -> list[tuple[Ints, int]
     return [(one.groups, one.size)] if other.size == 1 else [(one.groups, one.size), (other.groups, other.size)]
 
 
-def _shared(one: PrivateTerm, other: PrivateTerm) -> tuple[Ints, NDArray[np.bool_]]:
+def _locate_shared(one: PrivateTerm, other: PrivateTerm) -> tuple[Ints, NDArray[np.bool_]]:
     """Where the sums of the rows stand that are in the groups of two columns, and whether there are such rows."""
     a, b = one.level[:, None], other.level[None, :]
     if one.size == 1 or other.size == 1:

@@ -29,7 +29,7 @@ def expect_from_tables(
     analyses: Iterable[PlannedAnalysis], schema: Schema, steps: Sequence[Planned], rows: int
 ) -> tuple[Expectation, ...]:
     """How precise every coefficient can be, if these tables are measured of so many rows; raises where tables cannot tell."""
-    tables = [_expected(schema, step, rows) for step in steps if step.attributes and step.sd is not None]
+    tables = [_expected_table(schema, step, rows) for step in steps if step.attributes and step.sd is not None]
     found: list[Expectation] = []
     for analysis in analyses:
         for result in estimate_planned(analysis, schema, tables, rows=rows):
@@ -37,7 +37,7 @@ def expect_from_tables(
     return tuple(found)
 
 
-def _expected(schema: Schema, step: Planned, rows: int) -> NoisyMarginal:
+def _expected_table(schema: Schema, step: Planned, rows: int) -> NoisyMarginal:
     cells = Marginal.of(schema, step.attributes)
     possible = cells.possible()
     noisy = np.ones(cells.size) if possible is None else possible.astype(np.float64)

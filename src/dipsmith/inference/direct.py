@@ -80,7 +80,7 @@ def measured_pair(release: Release, first: str, second: str, draws: int = DRAWS)
         sums = release.label_tables.whole.joint((first, second))
         if sums is None:
             return None
-        found = sums.measured()[""].reshape(shape), sums.redraw(random, draws)[""].reshape(-1, *shape)
+        found = sums.measured_sums()[""].reshape(shape), sums.redraw(random, draws)[""].reshape(-1, *shape)
         return NoisyPair(*found).told_apart()
     tables = noisy_tables(release)
     names = tuple(n for n in schema.names if n in (first, second))
@@ -89,7 +89,7 @@ def measured_pair(release: Release, first: str, second: str, draws: int = DRAWS)
     rows = None if schema.rules else public_rows(release)
     total = None if rows is None else float(rows)
     agreed = AgreedTables.of(tables, [names], {a.name: a.size for a in schema}, total)
-    counts, noise = agreed.table(names, agreed.measured())[0], agreed.table(names, agreed.redraw(random, draws))
+    counts, noise = agreed.table(names, agreed.measured_sums())[0], agreed.table(names, agreed.redraw(random, draws))
     if names != (first, second):
         counts, noise = counts.T, noise.transpose(0, 2, 1)
     return NoisyPair(counts, noise).told_apart()

@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from dipsmith.analyses.agreed_tables import NoisyMarginal
-from dipsmith.analyses.pairs import estimate_from_tables, unmeasured
+from dipsmith.analyses.pairs import estimate_from_tables, find_unmeasured
 from dipsmith.arrays import Floats
 from dipsmith.errors import NotCarried, UsageError
 from dipsmith.inference.combine import Combined
@@ -52,7 +52,7 @@ def weighted_estimate(
     planned, tables = PlannedAnalysis(asked, model="ols"), noisy_tables(release)
     if weight in planned.columns:
         raise UsageError(f"'{weight}' weighs the rows of '{asked}' and is also one of its columns; leave one out")
-    if unmeasured(planned, schema, [t.attributes for t in tables]):
+    if find_unmeasured(planned, schema, [t.attributes for t in tables]):
         raise NotCarried(
             f"this release cannot tell '{asked}', weighted by {weight}: no noisy tables hold every two of its columns with "
             f'the weight; ask the steward to plan it (--analysis "{asked}")'

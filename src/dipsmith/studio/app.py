@@ -73,7 +73,7 @@ ADDRESSES: Sequence[tuple[str, str, View]] = (
     ("POST", "/api/jobs/{job}/dismiss", run.dismiss),
     ("GET", "/p/{project}/release", release.show),
     ("GET", "/p/{project}/release/{request}", release.show),
-    ("GET", "/p/{project}/release/{request}/release.zip", release.packed),
+    ("GET", "/p/{project}/release/{request}/release.zip", release.pack_release),
     ("GET", "/p/{project}/release/{request}/files/{name:path}", release.download),
     ("GET", "/api/p/{project}/release/{request}/report", release.report),
     ("POST", "/api/p/{project}/release/{request}/verify", release.check),
@@ -107,7 +107,7 @@ def routes() -> list[BaseRoute]:
 
 def build(workspace: Workspace, session: Session, port: int, more: Sequence[BaseRoute] = ()) -> Gate:
     """The application behind its gate."""
-    app = Starlette(routes=[*routes(), *more], exception_handlers={404: _unknown, 405: _unknown, 500: _failed})
+    app = Starlette(routes=[*routes(), *more], exception_handlers={404: _unknown, 405: _unknown, 500: _show_failure})
     app.state.workspace = workspace
     app.state.templates = templates()
     return Gate(app, session, port)
@@ -118,7 +118,7 @@ async def _unknown(request: Request, error: Exception) -> Response:
     return refusal(status, "There is no such page; go back to the studio's first page.")
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+async def _show_failure(request: Request, error: Exception) -> Response:
     # A traceback may quote private values, so that nobody sees it by accident.
     why = f"unexpected failure ({type(error).__name__}); nothing was spent by this page"
     if request.url.path.startswith("/api/"):

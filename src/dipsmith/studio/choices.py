@@ -33,7 +33,7 @@ WIDEST = 2**31 - 1
 """Characters of a line that is never broken."""
 
 
-def supported(neighbours: str, *, households: bool = False) -> list[str]:
+def methods_for(neighbours: str, *, households: bool = False) -> list[str]:
     """The methods that have a proof under a relation, and make households with their members where there are some."""
     proven = [name for name, made in METHODS.items() if neighbours in vars(made)["relations"]]
     return [name for name in proven if not households or getattr(METHODS[name], "makes_members", False)]
@@ -41,7 +41,7 @@ def supported(neighbours: str, *, households: bool = False) -> list[str]:
 
 def supported_for(schema: Schema) -> list[str]:
     """The methods that can make the tables of a schema."""
-    return supported(schema.neighbours, households=schema.members is not None)
+    return methods_for(schema.neighbours, households=schema.members is not None)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Choices:
         made = make_method(self.method, self.settings, schema)
         return made if find is None else self.files.for_method(made, schema, self.budget, find)
 
-    def planned(self, schema: Schema) -> tuple[PlannedAnalysis, ...]:
+    def all_analyses(self, schema: Schema) -> tuple[PlannedAnalysis, ...]:
         """All planned analyses, those of the schema first."""
         return (*schema.analyses, *map(PlannedAnalysis.of, self.analyses))
 

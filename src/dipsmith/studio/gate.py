@@ -78,7 +78,7 @@ class Gate:
         if answer is None and scope["path"] == ENTER:
             answer = await self._enter(Request(scope, receive))
         if answer is None:
-            await self.app(scope, _limited(scope, receive), guarded)
+            await self.app(scope, _limit_body(scope, receive), guarded)
         else:
             await answer(scope, receive, guarded)
 
@@ -166,7 +166,7 @@ def _with_headers(send: Send) -> Send:
     return sent
 
 
-def _limited(scope: Scope, receive: Receive) -> Receive:
+def _limit_body(scope: Scope, receive: Receive) -> Receive:
     """Stop a body that grows beyond what it may be, whatever it said of its length."""
     if scope["path"].startswith("/api/upload/"):
         return receive

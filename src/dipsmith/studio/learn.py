@@ -72,7 +72,7 @@ def take(visit: Visit) -> Mapping[str, Any]:
         raise UsageError("the draft has no revision; reload the page")
     learned = parse(workspace.inside(job.asked["out"]).read_text("utf-8"))
     assert isinstance(learned, dict)
-    document, unsaid = _filled(workspace, project.document, learned, job.asked["skip"])
+    document, unsaid = _fill_draft(workspace, project.document, learned, job.asked["skip"])
     kept = workspace.save(project.id, revision, document)
     jobs.dismiss(workspace, job.id)
     told = {"revision": kept.revision, "document": document, "report": report(workspace, document)}
@@ -111,7 +111,7 @@ def _budget(visit: Visit) -> tuple[Budget, Fraction | None]:
     return divide_delta(visit.workspace.ledger, visit.project.name, epsilon, delta or None)
 
 
-def _filled(
+def _fill_draft(
     workspace: Workspace, draft: Mapping[str, Any], learned: Mapping[str, Any], skip: list[str]
 ) -> tuple[dict[str, Any], list[str]]:
     """The draft with learned values where it had none, and the columns of which nothing could be told."""

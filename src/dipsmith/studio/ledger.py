@@ -95,7 +95,7 @@ def export(visit: Visit) -> Download:
     return Download("ledger.csv", "text/csv; charset=utf-8", as_csv(found))
 
 
-def _named(visit: Visit) -> str:
+def _dataset_name(visit: Visit) -> str:
     """The dataset that a grant is for."""
     name = visit.project.name if "project" in visit.path else visit.text("name")
     if not name:
@@ -105,14 +105,14 @@ def _named(visit: Visit) -> str:
 
 def withdraw(visit: Visit) -> Mapping[str, Any]:
     """Take back what was granted to a dataset, while nothing was spent from it."""
-    name = _named(visit)
+    name = _dataset_name(visit)
     visit.workspace.ledger.withdraw(name, why="on the Ledger page")
     return {"name": name}
 
 
 def grant(visit: Visit) -> Mapping[str, Any]:
     """Grant budget to a dataset."""
-    name = _named(visit)
+    name = _dataset_name(visit)
     check_name(name)
     amounts = {"amount": visit.text("amount"), "delta": visit.text("delta") or None}
     budget = Choices.of({"currency": visit.body.get("currency"), **amounts}).budget

@@ -23,7 +23,7 @@ def with_members(workspace: Workspace, document: Mapping[str, Any]) -> Mapping[s
     """A draft with its members described in place; as it is where it has none."""
     if document.get("members") is None:
         return document
-    people, described = _people(workspace, document), _named(document).get("document")
+    people, described = _people(workspace, document), _members_of(document).get("document")
     inner = described if isinstance(described, Mapping) else people.document
     own = {name: value for name, value in inner.items() if name not in (*OF_HOUSEHOLDS, "analyses")}
     fields = own.get("fields")
@@ -52,13 +52,13 @@ def named_members(workspace: Workspace, project: str, document: Mapping[str, Any
     return made
 
 
-def _named(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _members_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
     named = document["members"]
     return named if isinstance(named, Mapping) else {}
 
 
 def _people(workspace: Workspace, document: Mapping[str, Any]) -> Project:
-    called = _named(document).get("project")
+    called = _members_of(document).get("project")
     if not isinstance(called, str) or not called:
         raise SchemaError(CHOOSE)
     try:

@@ -140,7 +140,7 @@ def answer(visit: Visit) -> Mapping[str, Any]:
         method, expected, problem = choices.method_for(schema), None, str(error)
     trouble = _trouble(workspace, schema, choices)
     rest = budget if expected is None else expected.rest(budget)
-    asked = () if problem else choices.planned(schema)
+    asked = () if problem else choices.all_analyses(schema)
     try:
         planned = make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each, analyses=asked)
     except DipsmithError as error:
@@ -170,7 +170,7 @@ def ready(
     workspace: Workspace, project: Project, schema: Schema, choices: Choices
 ) -> tuple[Method, AnalysisPlan | None]:
     """The method as a run would use it, and under `label` what planned analyses take; raises what a run would refuse."""
-    analyses = choices.planned(schema)
+    analyses = choices.all_analyses(schema)
     method = ready_method(choices.method_for(schema, workspace.public_file), analyses, schema, choices.budget)
     return method, forecast(workspace, project, schema, analyses, choices.budget)
 

@@ -78,7 +78,7 @@ def show(visit: Visit) -> Screen:
         "open": [_facts(workspace, q, schema, account) for q in waiting[:SHOWN]],
         "more": max(0, len(waiting) - SHOWN),
         "others": sum(q.question is not None and q.question.dataset != schema.name for q in found),
-        "answered": [_answered(workspace, run) for run in _answers(account)],
+        "answered": [_answer_line(workspace, run) for run in _answers(account)],
         "declined": [(q.words, q.problem) for q in ours.values() if q.state == "declined"],
         "lost": [
             (q.words, q.problem)
@@ -111,7 +111,7 @@ def add(visit: Visit) -> Mapping[str, Any]:
 def approve(visit: Visit) -> Mapping[str, Any]:
     """Charge the ledger and start the worker; a question that was answered before is free, and one run at a time."""
     workspace, project = visit.workspace, visit.project
-    queued = _named(visit)
+    queued = _find_question(visit)
     question = queued.question
     assert question is not None
     if queued.state == "answered":
@@ -145,7 +145,7 @@ def approve(visit: Visit) -> Mapping[str, Any]:
 
 def refuse(visit: Visit) -> Mapping[str, Any]:
     """Decline a question for a reason, on record."""
-    queued, why = _named(visit), visit.text("why", 500)
+    queued, why = _find_question(visit), visit.text("why", 500)
     assert queued.question is not None
     if queued.state != "open":
         raise UsageError(f"this question was {queued.state} already; reload the page")
@@ -169,7 +169,7 @@ def watch(visit: Visit) -> Mapping[str, Any]:
 
 def prospects(visit: Visit) -> Mapping[str, Any]:
     """How likely the answer is to be clear, if the truth is what the release says; from the release alone."""
-    question = _named(visit).question
+    question = _find_question(visit).question
     assert question is not None
     if question.measure == "counts":
         return {"says": "always: the noisy counts are the answer"}
@@ -183,7 +183,7 @@ def prospects(visit: Visit) -> Mapping[str, Any]:
             return {"says": "cannot be told: the release that it names does not lie in this folder"}
         return {"says": _prospect(folder, question)}
     except DipsmithError as error:
-        return {"says": f"cannot be told: {_told(visit.workspace, error)}"}
+        return {"says": f"cannot be told: {_describe_problem(visit.workspace, error)}"}
 
 
 def answer(visit: Visit) -> Screen:
@@ -226,17 +226,17 @@ def _incoming(workspace: Workspace) -> list[QueuedQuestion]:
     """The questions of the folder by file name, each problem as a line of the page."""
     folder = workspace.inside(FOLDER)
     found = list_questions(folder, workspace.ledger) if folder.is_dir() else []
-    return [_cleaned(workspace, queued) for queued in found]
+    return [_clean(workspace, queued) for queued in found]
 
 
-def _cleaned(workspace: Workspace, queued: QueuedQuestion) -> QueuedQuestion:
+def _clean(workspace: Workspace, queued: QueuedQuestion) -> QueuedQuestion:
     if not queued.path.resolve().is_relative_to(workspace.folder):
         return QueuedQuestion(queued.path, None, "unreadable", problem="it leads out of the workspace; move it there")
-    told = _told(workspace, queued.problem)
+    told = _describe_problem(workspace, queued.problem)
     return QueuedQuestion(queued.path, queued.question, queued.state, queued.cost, told, queued.answer)
 
 
-def _named(visit: Visit) -> QueuedQuestion:
+def _find_question(visit: Visit) -> QueuedQuestion:
     """The question of the folder that an address names."""
     named = f"question {visit.path['question']}"
     found = (q for q in _incoming(visit.workspace) if q.question is not None and q.question.request == named)
@@ -253,7 +253,7 @@ def _facts(workspace: Workspace, queued: QueuedQuestion, schema: Schema, account
     try:
         prepare(question, schema)
     except DipsmithError as error:
-        problem = _told(workspace, error)
+        problem = _describe_problem(workspace, error)
     known = any(question.release in run.digests for run in account.runs)
     return {
         "key": key_of(question.request),
@@ -273,12 +273,17 @@ def _answers(account: Statement) -> Iterator[PaidRun]:
     return (run for run in reversed(account.runs) if run.method == METHOD and run.state == "finished")
 
 
-def _answered(workspace: Workspace, run: PaidRun) -> dict[str, str]:
+def _answer_line(workspace: Workspace, run: PaidRun) -> dict[str, str]:
     """A line of the list: verdict and words, as far as the answer still lies where it was written."""
     try:
         card = AnswerCard.load(_sound(workspace, run))
     except DipsmithError as error:
-        return {"key": "", "verdict": "answered", "words": key_of(run.id)[:16], "says": _told(workspace, error)}
+        return {
+            "key": "",
+            "verdict": "answered",
+            "words": key_of(run.id)[:16],
+            "says": _describe_problem(workspace, error),
+        }
     return {"key": key_of(run.id), "verdict": card.verdict, "words": str(card.question), "says": card.sentence}
 
 
@@ -340,7 +345,7 @@ def _read(text: str) -> Inquiry:
         raise InputError(_printable(str(error))) from None
 
 
-def _told(workspace: Workspace, problem: object) -> str:
+def _describe_problem(workspace: Workspace, problem: object) -> str:
     """A sentence about a stranger's file: one printable line, with files named as the pages name them."""
     return _printable(name_files(str(problem), workspace.folder))
 

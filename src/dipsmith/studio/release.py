@@ -118,7 +118,7 @@ def citation(card: Card) -> str:
     )
 
 
-def packed(visit: Visit) -> Download:
+def pack_release(visit: Visit) -> Download:
     """The whole release as one zip."""
     _, _, folder = release_of(visit)
     return Download.of(archive(folder, visit.workspace.private("reports", digest(folder / CARD))))

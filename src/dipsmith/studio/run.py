@@ -44,8 +44,8 @@ def show(visit: Visit) -> Screen:
         choices = choices_of(workspace, project, schema)
         account = account_of(workspace, project.name)
         spends = spending(account, choices.budget, schema)
-        analyses = choices.planned(schema)
-        if refused := _refused(workspace, project, schema, choices):
+        analyses = choices.all_analyses(schema)
+        if refused := _find_refusal(workspace, project, schema, choices):
             spends = {"sentence": f"{refused}. Mend it on the Plan page.", "allowed": False, "units": None}
     except (SchemaError, UsageError) as error:
         return Screen("run.html", {**values, "command": "", "problem": str(error)})
@@ -69,7 +69,7 @@ def show(visit: Visit) -> Screen:
     return Screen("run.html", values)
 
 
-def _refused(workspace: Workspace, project: Project, schema: Schema, choices: Choices) -> str:
+def _find_refusal(workspace: Workspace, project: Project, schema: Schema, choices: Choices) -> str:
     """Why a run would be refused, before anybody is asked to spend; nothing where it would not be."""
     try:
         ready(workspace, project, schema, choices)

@@ -57,13 +57,13 @@ def script(
         "release = ds.synthesize(",
         f"    {literal(data)},",
         "    schema,",
-        f"    ds.{_word(method[0])}({', '.join(filter(None, [_named(method[1]), grown]))}),",
+        f"    ds.{_word(method[0])}({', '.join(filter(None, [_spell_arguments(method[1]), grown]))}),",
         f"    budget=ds.{'.'.join(map(_word, budget[0].split('.')))}({', '.join(map(literal, budget[1]))}),",
         "    ledger=ledger,",
         *(f"    {_word(name)}={literal(value)}," for name, value in more.items()),
         *onto,
         ")",
-        f"release.save({_named(saved)})",
+        f"release.save({_spell_arguments(saved)})",
         "print(release)",
     ]
     if comparison is not None:
@@ -131,7 +131,7 @@ def _is_literal(value: object) -> bool:
     return type(value) in (str, int, bool, NoneType) or (type(value) is float and isfinite(value))
 
 
-def _named(values: Mapping[str, Any]) -> str:
+def _spell_arguments(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{_word(name)}={literal(_plain(value))}" for name, value in values.items())
 
 

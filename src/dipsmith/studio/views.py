@@ -99,12 +99,12 @@ def endpoint(view: View) -> Callable[[Request], Any]:
             body = await _body(request) if for_script else {}
             found = await run_in_threadpool(lambda: view(_visit(request, body)))
         except DipsmithError as error:
-            return _refused(request, error)
+            return _show_refusal(request, error)
         except ClientDisconnect:
             return refusal(413, "The request is too large.")
         if isinstance(found, Screen):
-            return _rendered(request, found, 200)
-        return _saved(found) if isinstance(found, Download) else JSONResponse(dict(found))
+            return _render(request, found, 200)
+        return _download_response(found) if isinstance(found, Download) else JSONResponse(dict(found))
 
     return answer
 
@@ -126,7 +126,7 @@ def in_page_words(text: str) -> str:
     return text.replace("confirm with --another-grant (another_grant=True)", "confirm that both add up")
 
 
-def _refused(request: Request, error: DipsmithError) -> Response:
+def _show_refusal(request: Request, error: DipsmithError) -> Response:
     why = in_page_words(name_files(str(error), request.app.state.workspace.folder))
     status = 400 if isinstance(error, UsageError | InputError) else 422
     status = 409 if isinstance(error, BudgetError) else status
@@ -135,11 +135,11 @@ def _refused(request: Request, error: DipsmithError) -> Response:
         confirm = {"confirm": "another_grant"} if isinstance(error, SameSourceError) else {}
         return JSONResponse({"error": why, **confirm}, status)
     if PAGE.fullmatch(request.url.path):
-        return _rendered(request, Screen("refused.html", {"why": why, "project": None, "step": ""}), status)
+        return _render(request, Screen("refused.html", {"why": why, "project": None, "step": ""}), status)
     return refusal(status, escape(why))
 
 
-def _saved(found: Download) -> Response:
+def _download_response(found: Download) -> Response:
     safe = re.sub(r"[^\w.() -]", "_", found.name, flags=re.ASCII)
     named = {"Content-Disposition": f'attachment; filename="{safe}"'}
     if found.file is not None:
@@ -158,6 +158,6 @@ async def _body(request: Request) -> Mapping[str, Any]:
     return found
 
 
-def _rendered(request: Request, screen: Screen, status: int) -> Response:
+def _render(request: Request, screen: Screen, status: int) -> Response:
     template = request.app.state.templates.get_template(screen.template)
     return HTMLResponse(template.render(**screen.values), status)

@@ -104,13 +104,13 @@ def main(folder: Path, wait: float) -> None:
         job = json.loads((folder / "job.json").read_text("utf-8"))
         notes = Notes(folder)
         try:
-            if _waited(folder, wait):
+            if _wait(folder, wait):
                 _KINDS[job["kind"]](folder, job, notes)
         except BaseException as error:  # noqa: BLE001 — whatever ends the job is noted, by its kind alone
-            _failed(folder, job, error)
+            _record_failure(folder, job, error)
 
 
-def _waited(folder: Path, wait: float) -> bool:
+def _wait(folder: Path, wait: float) -> bool:
     """Wait while the job may be cancelled; False if it was."""
     end = time.monotonic() + wait
     while (left := end - time.monotonic()) > 0:
@@ -139,7 +139,7 @@ def _through(door: int, notes: Callable[[str, float], None]) -> Callable[[str, f
     return show
 
 
-def _checked(folder: Path, data: Path, schema: Schema) -> CheckedSource:
+def _check_source(folder: Path, data: Path, schema: Schema) -> CheckedSource:
     """The confidential rows, their syntax checked while the job may still be cancelled."""
     private = source(data)
     write_state(folder, "waiting", "checking the file: can be cancelled", 0.0)
@@ -154,8 +154,8 @@ def _run(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
     root, ledger = Path(job["folder"]), Ledger(job["ledger"])
     schema = Schema.from_dict(asked["schema"])
     choices = Choices.of(asked["choices"])
-    private = _checked(folder, root / asked["data"], schema)
-    people = None if schema.members is None else _checked(folder, root / asked["members"], schema.members.schema)
+    private = _check_source(folder, root / asked["data"], schema)
+    people = None if schema.members is None else _check_source(folder, root / asked["members"], schema.members.schema)
     with _door(folder) as door:
         if door is None:
             return
@@ -190,7 +190,7 @@ def _learn(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
     data = root / asked["data"]
     blank = blank_schema(source(data), asked["name"], unit, asked["neighbours"], private, asked["skip"])
     budget, delta = divide_delta(ledger, asked["name"], asked["epsilon"], asked["delta"] or None)
-    rows = _checked(folder, data, blank)
+    rows = _check_source(folder, data, blank)
 
     def told(stage: str, share: float) -> None:
         notes(*LEARNING.get(stage, (stage, share)))
@@ -222,7 +222,7 @@ def _confirm(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
     asked = job["asked"]
     root, schema = Path(job["folder"]), Schema.from_dict(asked["schema"])
     out = Workspace.of(root).inside(asked["out"])
-    private = _checked(folder, root / asked["data"], schema)
+    private = _check_source(folder, root / asked["data"], schema)
     with _door(folder) as door:
         if door is None:
             return
@@ -285,8 +285,8 @@ def _check(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
 
     asked = job["asked"]
     root, schema = Path(job["folder"]), Schema.from_dict(asked["schema"])
-    private = _checked(folder, root / asked["data"], schema)
-    people = None if schema.members is None else _checked(folder, root / asked["members"], schema.members.schema)
+    private = _check_source(folder, root / asked["data"], schema)
+    people = None if schema.members is None else _check_source(folder, root / asked["members"], schema.members.schema)
     with _door(folder) as door:
         if door is None:
             return
@@ -316,7 +316,7 @@ _KINDS = {
 }
 
 
-def _failed(folder: Path, job: Mapping[str, Any], error: BaseException) -> None:
+def _record_failure(folder: Path, job: Mapping[str, Any], error: BaseException) -> None:
     # One line that quotes no private value.
     message = str(error) if isinstance(error, DipsmithError) else f"unexpected failure ({type(error).__name__})"
     message = name_files(message, job["folder"])

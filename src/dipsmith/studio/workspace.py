@@ -198,7 +198,7 @@ class Workspace:
     ) -> Project:
         """A new project with an id of its own."""
         stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "table"
-        with self._locked():
+        with self._lock():
             taken = {p.id for p in self.projects()}
             called = next(c for c in (stem, *(f"{stem}-{i}" for i in range(2, 10_000))) if c not in taken)
             made = Project(called, 1, data, columns, document, ledger=ledger)
@@ -207,7 +207,7 @@ class Workspace:
 
     def save(self, called: str, revision: int, document: Mapping[str, Any]) -> Project:
         """Keep a changed draft; refused if another tab changed it meanwhile."""
-        with self._locked():
+        with self._lock():
             before = self.project(called)
             if before.revision != revision:
                 raise UsageError("this draft was changed in another tab; reload the page to go on from there")
@@ -217,7 +217,7 @@ class Workspace:
 
     def choose(self, called: str, choices: Mapping[str, Any]) -> None:
         """Keep what was chosen; of two tabs, the last one counts."""
-        with self._locked():
+        with self._lock():
             self._write(replace(self.project(called), choices=choices))
 
     def remove(self, called: str) -> None:
@@ -229,7 +229,7 @@ class Workspace:
         write_json(self.private("projects") / f"{project.id}.json", asdict(project))
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         with open_lock(self.private() / "lock") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield

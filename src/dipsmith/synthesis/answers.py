@@ -37,7 +37,7 @@ from dipsmith.analyses.bin_doubt import binned_numbers, cut_bin, doubts_of_rows,
 from dipsmith.analyses.direct import DECIDE, DRAWS, estimate_from, is_logistic
 from dipsmith.analyses.measure import Agenda
 from dipsmith.analyses.odds import odds_from_tables
-from dipsmith.analyses.pairs import estimate_from_tables, unmeasured
+from dipsmith.analyses.pairs import estimate_from_tables, find_unmeasured
 from dipsmith.analyses.results import Result, result_for
 from dipsmith.arrays import Floats
 from dipsmith.errors import UsageError
@@ -234,7 +234,7 @@ def _from_tables(release: Release, asked: str, analysis: Analysis, draws: int) -
         one = None if split_by(asked)[1] else odds_from_tables(analysis.formula, schema, tables, rows=rows, draws=draws)
         return [] if one is None else [one]
     planned = PlannedAnalysis(asked, model="ols")
-    if unmeasured(planned, schema, [t.attributes for t in tables]):
+    if find_unmeasured(planned, schema, [t.attributes for t in tables]):
         return []
     return estimate_from_tables(planned, schema, tables, rows=rows, draws=draws)
 

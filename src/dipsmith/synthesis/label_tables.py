@@ -177,7 +177,7 @@ class DeterminedSums:
         parts = {k: replace(part, functions=part.functions * units[k]) for k, part in self.parts.items()}
         return replace(self, parts=parts)
 
-    def measured(self) -> dict[str, Float]:
+    def measured_sums(self) -> dict[str, Float]:
         """The sums as they were measured: one draw."""
         return self._send({i: self.tables[i].values[None] for i in self.used_tables})
 
@@ -234,7 +234,7 @@ class _Reader:
                 alike[table.attributes, parts, sanitised][values].append(table)
         for (_, parts, _), by_part in alike.items():
             for i in range(min(len(same) for same in by_part.values())):
-                made = self._crossed([same[i] for same in by_part.values()], parts)
+                made = self._cross([same[i] for same in by_part.values()], parts)
                 if made is not None:
                     yield made
 
@@ -249,7 +249,7 @@ class _Reader:
         fits = tuple(schema[n].size for n in table.attributes) == table.shape
         return known and fits and table.attributes == (*own, *labels) and table.in_group == schema.size(labels)
 
-    def _crossed(self, tables: Sequence[MeasuredTable], parts: Sequence[str]) -> LabelTable | None:
+    def _cross(self, tables: Sequence[MeasuredTable], parts: Sequence[str]) -> LabelTable | None:
         first = tables[0]
         labels = tuple(n for n in first.attributes if self.schema[n].role == "private")
         public = first.attributes[: len(first.attributes) - len(labels)]
@@ -299,7 +299,7 @@ class _Reader:
     ) -> Iterator[LabelTable]:
         """The sums of planned analyses, of whose groups and weights the formulas tell; `same_rows` if bought of these rows."""
         known: dict[str, Float | None] = {}  # totals of the same groups and weights, by other labels
-        for one, table in _matched(purchases, [t for t in measured if t.kind == "weighted sums"]):
+        for one, table in _match(purchases, [t for t in measured if t.kind == "weighted sums"]):
             bought, groups = one.table, one.table.size + 1
             if table.shape != (groups, bought.label_cells) or table.attributes != bought.labels or table.totals is None:
                 continue
@@ -338,7 +338,7 @@ class _Reader:
         return made.agree_with_totals(totals.astype(np.float64))
 
 
-def _matched(purchases: Sequence[Purchase], sums: Sequence[MeasuredTable]) -> Iterator[tuple[Purchase, MeasuredTable]]:
+def _match(purchases: Sequence[Purchase], sums: Sequence[MeasuredTable]) -> Iterator[tuple[Purchase, MeasuredTable]]:
     """Purchases beside what was measured of them, both in the order in which they were asked for; some may not be sought."""
     names, start = [table.name.rpartition(" (")[0] for table in sums], 0
     for one in purchases:
