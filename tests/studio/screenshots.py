@@ -36,10 +36,12 @@ from dipsmith.studio.workspace import HIDDEN
 from dipsmith.synthesis.writing import digest
 
 ANALYSIS = "log(pay) ~ sex + race + age + education"
-LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (400, 800, 1280, 1920)]
-SPOTS = [("light", 360), ("light", 2560), ("print", 800)]
-"""Looks of every state, and those of a few."""
-SPOTTED = ("start", "schema", "plan", "release", "compare", "ledger", "file-report", "file-card")
+LOOKS = [
+    *((scheme, width) for scheme in ("light", "dark") for width in (400, 800, 1280, 1920)),
+    ("light", 360),
+    ("light", 2560),
+    ("print", 800),
+]
 HELD: list[int] = []
 """Processes that were stopped for a picture."""
 CHECKED = (400, 1280)
@@ -76,7 +78,7 @@ def main(out: Path, *, every: bool, only: str, look: str, keep: str) -> None:
             made.write_text(json.dumps(facts))
             states = [s for s in list_states(running, facts) if any(word in s.name for word in only.split(","))]
             if every:
-                looks = [(s, w) for s, w in (*LOOKS, *SPOTS) if look in f"{s}-{w}"]
+                looks = [(s, w) for s, w in LOOKS if look in f"{s}-{w}"]
                 draw(browser, running, states, out, looks)
                 for scheme, width in looks:
                     lay_out(out, f"{scheme}-{width}", width)
@@ -289,9 +291,10 @@ def refuse_upload(page) -> None:
 
 def look(page) -> None:
     """Begin a comparison, and hold it half-way."""
+    if not page.is_visible("#look"):
+        page.click("summary:has-text('Another comparison')")
     page.click("#look")
     page.wait_for_selector(".job[data-status=running]:has-text('comparing')")
-    page.wait_for_timeout(4000)
     HELD.append(pid_of(page.get_attribute(".job[data-status=running]", "data-job")))
     os.kill(HELD[-1], signal.SIGSTOP)
     page.wait_for_timeout(600)
@@ -343,8 +346,6 @@ def draw(browser, running, states: list[State], out: Path, looks: list[tuple[str
             page.goto(running.origin + state.address)
         state.act(page)
         for scheme, width in looks:
-            if (scheme, width) not in LOOKS and state.name not in SPOTTED:
-                continue
             page.set_viewport_size({"width": width, "height": 1000 if width > 1280 else 800})
             dark = "dark" if scheme == "dark" else "light"
             page.emulate_media(media="print" if scheme == "print" else "screen", color_scheme=dark)

@@ -15,7 +15,8 @@ from dipsmith.errors import SourceError, UsageError
 from dipsmith.report.content import Section
 from dipsmith.report.sections import frame, section
 from dipsmith.report.sections import page as whole_page
-from dipsmith.utility.comparison import comparison_page, glance_table, how_section
+from dipsmith.utility.comparison import comparison_page, glance_table, how_section, lead_sentences
+from dipsmith.utility.marginal_error import TableError, TableErrors
 from dipsmith.utility.regression import Regression
 from dipsmith.utility.regression import analyses as analyses_chapter
 
@@ -476,6 +477,12 @@ def test_the_page_opens_with_three_sentences(whole):
     assert "ε = 2, unit row, neighbours label" in page.lead[0]
     assert page.lead[1].startswith("Kept: ")
     assert "served worst: " in page.lead[2]
+    one = whole.findings[0]
+    near, far = (TableErrors(1, (TableError(("sex",), tvd, 0.03),), 1) for tvd in (0.04, 0.15))
+    for score, kept in ((near, True), (far, False)):
+        told = lead_sentences(replace(whole, findings=(replace(one, results={**one.results, "marginals": (score,)}),)))
+        assert ("mean TVD" in told[1]) == kept
+        assert ("are off (mean TVD 0.15, by chance 0.03)" in told[2]) != kept
     assert page.confidential
     made = whole_page(page)
     assert made.index("<figure") < made.index("<nav"), "the first picture stands above the list of chapters"

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import dipsmith as ds
-from dipsmith.utility.raw_values import RAW_VALUES
+from dipsmith.utility.raw_values import RAW_VALUES, _compare, _sentences
 
 
 def money(bins):
@@ -46,4 +46,37 @@ def test_bins_that_keep_it_pass(tmp_path):
     (column,) = found.findings[0]["raw_values"]
     assert column.share_moved < 0.01
     assert column.mean_shift < 0.1
-    assert RAW_VALUES.blocks(found.findings)[0] == "No mean and no frequent value moved noticeably."
+    assert RAW_VALUES.blocks(found.findings)[0] == "No mean, quantile or frequent value moved noticeably."
+
+
+def test_quantiles_and_last_digits_that_moved_are_told():
+    """Means alone would pass: 20,000 rows on both sides, so that chance moves no quantile by .25 standard deviations."""
+    rng = np.random.default_rng(5)
+    heaped = rng.integers(0, 100, 20_000) * 10
+    wide = np.clip(500 + (heaped - 495) * 1.6, 0, 1600).astype(int) + rng.integers(0, 10, 20_000)
+    fields = [{"name": "pay", "type": "integer", "minimum": 0, "maximum": 2000, "bins": {"width": 50}}]
+    schema = ds.Schema.from_dict({"name": "t", "unit": "row", "neighbours": "replace", "fields": fields})
+    column = _compare("pay", heaped.astype(float), wide.astype(float), schema["pay"].domain)
+    assert column.mean_shift < 0.3
+    assert column.pattern[0] > 0.8 > column.pattern[1]
+    said = " ".join(_sentences({"raw_values": (column,)}))
+    assert "95% of the rows have pay up to 950; of the synthetic ones," in said
+    assert "The last digits, or hours, of pay are others: 90% would have to change." in said
+    same = _compare("pay", heaped[:10_000].astype(float), heaped[10_000:].astype(float), schema["pay"].domain)
+    assert not _sentences({"raw_values": (same,)})
+
+
+def test_hours_of_the_day_are_compared():
+    fields = [
+        {
+            "name": "seen",
+            "type": "datetime",
+            "minimum": "2011-01-01",
+            "maximum": "2011-12-31",
+            "bins": {"width": "month"},
+        }
+    ]
+    schema = ds.Schema.from_dict({"name": "t", "unit": "row", "neighbours": "replace", "fields": fields})
+    days = np.arange(15_000, 15_300).repeat(10).astype(float)
+    column = _compare("seen", days + 9 / 24, days + np.arange(3000) % 24 / 24, schema["seen"].domain)
+    assert column.pattern[0] > 0.9

@@ -22,6 +22,7 @@ from dipsmith.synthesis.writing import whole_folder
 from dipsmith.utility.association import in_words, lost_most
 from dipsmith.utility.crosstabs import Crosstabs
 from dipsmith.utility.findings import Findings
+from dipsmith.utility.marginal_error import TableErrors
 from dipsmith.utility.metric import Chapter, Metric
 from dipsmith.utility.panels import Points
 from dipsmith.utility.regression import RegressionComparison, analyses, summary_line
@@ -46,6 +47,8 @@ SCORES = ("overlap", "covered", "same_conclusion", "width_ratio")
 """Measures of all coefficients of a regression together."""
 NOTICEABLE = 1.5
 """A distance this many times its floor is worth a sentence."""
+FAR = 0.05
+"""Single columns that are off by more, and noticeably, are not called kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,12 +246,11 @@ def how_section(comparison: Comparison) -> Section:
 
 def _strengths(found: Findings) -> str:
     parts = []
-    best = next(iter(found["marginals"]), None)
-    if best is not None and best.tables:
-        which = "the synthesised columns" if found.given else "single columns"
+    best, told = _single_columns(found)
+    if best is not None and not _far(best):
         close = best.mean / best.floor if best.floor else float("inf")
         near = "" if close > 1.5 else f"{'nearly ' if close > 1.1 else ''}as close as two samples are, "
-        parts.append(f"the distributions of {which} ({near}mean TVD {best.mean:.2g}, by chance {best.floor:.2g})")
+        parts.append(f"the distributions of {told} ({near}mean TVD {best.mean:.2g}, by chance {best.floor:.2g})")
     if (rank := found["associations"].rank_correlation) >= 0.9:
         parts.append(f"the order of the associations (rank correlation {rank:.2f})")
     if (joint := found["joint"].correlation) >= 0.95:
@@ -259,8 +261,23 @@ def _strengths(found: Findings) -> str:
     return "; ".join(parts) or "little of what is measured here"
 
 
+def _single_columns(found: Findings) -> tuple[TableErrors | None, str]:
+    """The score of single columns, where there is one, and what they are called."""
+    best = next(iter(found["marginals"]), None)
+    which = "the synthesised columns" if found.given else "single columns"
+    return (best if best is not None and best.tables else None), which
+
+
+def _far(score: TableErrors) -> bool:
+    """Whether single columns are too far off to be called kept: by their size, and not by chance."""
+    return bool(score.mean > FAR and score.mean > NOTICEABLE * score.floor)
+
+
 def _weaknesses(found: Findings) -> str:
     parts = []
+    best, told = _single_columns(found)
+    if best is not None and _far(best):
+        parts.append(f"the distributions of {told} are off (mean TVD {best.mean:.2g}, by chance {best.floor:.2g})")
     if lost := lost_most(found["associations"]):
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         parts.append(f"the association of {in_words(lost[0])}{more} was lost or weakened")

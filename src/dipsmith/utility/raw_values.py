@@ -24,6 +24,10 @@ QUANTILES = (0.05, 0.5, 0.95)
 NOTICEABLE_MEAN = 0.1
 """A mean that moved by so many standard deviations is worth a sentence, and a share that moved by as much."""
 NOTICEABLE_SHARE = 0.02
+NOTICEABLE_QUANTILE = 0.25
+"""A quantile that moved by so many standard deviations."""
+NOTICEABLE_PATTERN = 0.1
+"""Last digits, or hours of the day, of which so many would have to be others, and three times as many as by chance."""
 DAY = 86_400_000_000
 
 
@@ -38,8 +42,8 @@ class RawColumn:
     zeros: tuple[float, float]
     frequent: float
     frequent_share: tuple[float, float]
-    round_share: tuple[float, float]
-    """The share of values whose last digit (of whole numbers), or whose hour and minutes (of moments), are 0."""
+    pattern: tuple[float, float]
+    """The distance of last digits (of whole numbers) or hours of the day (of moments), and what it is by chance."""
 
     @property
     def mean_shift(self) -> float:
@@ -86,7 +90,7 @@ def _compare(name: str, left: Floats, right: Floats, domain: Bins) -> RawColumn:
         (float((left == 0).mean()), float((right == 0).mean())),
         _shorten(frequent),
         (float((left == frequent).mean()), float((right == frequent).mean())),
-        (_round(left, domain), _round(right, domain)),
+        _pattern(left, right, domain),
     )
 
 
@@ -95,10 +99,18 @@ def _shorten(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def _round(values: Floats, domain: Bins) -> float:
-    if domain.scale == "datetime":
-        return float((values % 1 == 0).mean())
-    return float((values % (1 if domain.scale == "number" else 10) == 0).mean()) if domain.scale != "date" else 0.0
+def _pattern(left: Floats, right: Floats, domain: Bins) -> tuple[float, float]:
+    """Total variation distance of last digits, or of hours, and its expectation by chance; 0 where there are none."""
+    if domain.scale not in ("integer", "datetime"):
+        return 0.0, 0.0
+    kinds = 10 if domain.scale == "integer" else 24
+    shares = []
+    for values in (left, right):
+        at = np.abs(values) % 10 if domain.scale == "integer" else values % 1 * 24
+        shares.append(np.bincount(at.astype(np.int64), minlength=kinds)[:kinds] / len(values))
+    p = (shares[0] + shares[1]) / 2
+    chance = np.sqrt(p * (1 - p) * (1 / len(left) + 1 / len(right)) * 2 / np.pi).sum() / 2
+    return float(np.abs(shares[0] - shares[1]).sum() / 2), float(chance)
 
 
 def find(both: SideBySide) -> dict[str, Any]:
@@ -114,34 +126,58 @@ def blocks(found: Sequence[Findings]) -> Sequence[Block]:
         return ()
     columns = (
         "column",
-        "mean, authentic",
-        "synthetic",
+        "rows",
+        "mean",
         "5 %",
-        "",
         "median",
-        "",
         "95 %",
-        "",
-        "zeros",
-        "",
-        "most frequent",
+        "share of 0",
+        "frequent",
         "its share",
-        "",
+        "digits or hours",
     )
     words = [sentence for f in found for sentence in _sentences(f)]
-    said = " ".join(words) or "No mean and no frequent value moved noticeably."
-    caption = "Values as they are, authentic before synthetic; the most moved first"
-    return [said, table(caption, columns, found, lambda f: [_row(c) for c in f["raw_values"]])]
+    said = " ".join(words) or "No mean, quantile or frequent value moved noticeably."
+    caption = "Values as they are; the most moved first"
+    note = (
+        "Frequent: the most frequent authentic value. Digits or hours: how many last digits of whole numbers, or hours of the day, "
+        "would have to be others (total variation distance); above it, what chance alone would give."
+    )
+    return [said, table(caption, columns, found, lambda f: [row for c in f["raw_values"] for row in _rows(c)], note)]
 
 
-def _row(c: RawColumn) -> tuple[Cell, ...]:
-    points = [value for pair in c.quantiles for value in pair]
-    return (c.column, *c.mean, *points, *c.zeros, c.frequent, *c.frequent_share)
+def _rows(c: RawColumn) -> list[tuple[Cell, ...]]:
+    """Authentic above synthetic."""
+    patterned = any(c.pattern)
+    return [
+        (
+            c.column,
+            ("authentic", "synthetic")[i],
+            c.mean[i],
+            *(pair[i] for pair in c.quantiles),
+            c.zeros[i],
+            c.frequent,
+            c.frequent_share[i],
+            c.pattern[1 - i] if patterned else "",
+        )
+        for i in (0, 1)
+    ]
 
 
 def _sentences(found: Findings) -> list[str]:
     said = []
     for c in found["raw_values"]:
+        near = c.deviation * NOTICEABLE_QUANTILE
+        far = [(q, pair) for q, pair in zip(QUANTILES, c.quantiles, strict=True) if abs(pair[1] - pair[0]) > near > 0]
+        if far:
+            q, pair = max(far, key=lambda point: abs(point[1][1] - point[1][0]))
+            said.append(
+                f"{q:.0%} of the rows have {c.column} up to {pair[0]:,.6g}; of the synthetic ones, {pair[1]:,.6g}."
+            )
+        if c.pattern[0] > NOTICEABLE_PATTERN and c.pattern[0] > 3 * c.pattern[1]:
+            said.append(
+                f"The last digits, or hours, of {c.column} are others: {c.pattern[0]:.0%} would have to change."
+            )
         if c.mean_shift > NOTICEABLE_MEAN:
             said.append(f"The mean of {c.column} moved from {c.mean[0]:,.6g} to {c.mean[1]:,.6g}.")
         if c.share_moved > NOTICEABLE_SHARE:
