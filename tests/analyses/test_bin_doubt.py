@@ -109,7 +109,7 @@ def test_no_response_within_its_bins_gets_beyond_the_plain_bound(monkeypatch):
         return np.ones(len(names)), (), None
 
     monkeypatch.setattr(direct, "widening", spy)
-    monkeypatch.setattr(ColumnDoubt, "capped", lambda d, by: replace(d, width=d.reach * by))
+    monkeypatch.setattr(ColumnDoubt, "cap", lambda d, by: replace(d, width=d.reach * by))
     found = told(layout, table=table)
     g, x, y = (table[n].to_numpy(zero_copy_only=False) for n in ("g", "x", "y"))
     B = np.column_stack([np.ones(len(y)), g == "a", x]).astype(float)
