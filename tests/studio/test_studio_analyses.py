@@ -93,9 +93,15 @@ def test_from_a_formula_to_its_result_in_a_browser(rooms, visit):
     open_step(page, "analyses")
     page.fill("#analyses", "log(pay) ~ sexx")
     page.wait_for_selector("#analyses-says:has-text(\"names 'sexx'\")")
+    open_step(page, "budget")
+    page.wait_for_selector("#is-analyses.error:has-text(\"names 'sexx'\")")
+    page.reload()
+    page.wait_for_selector("#is-analyses.error:has-text(\"names 'sexx'\")")
+    open_step(page, "analyses")
     page.fill("#analyses", NARROW)
     page.wait_for_selector("#forecasts td:has-text('sex[T.M]')")
     assert page.inner_text("#analyses-says") == ""
+    assert page.locator("#is-analyses.error").count() == 0
     page.wait_for_selector("#stages td:has-text('planned analyses')")
     open_step(page, "budget")
     page.fill("#amount", "0.01")

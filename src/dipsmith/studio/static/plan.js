@@ -72,13 +72,20 @@ function sketch() {
   if (last) stages(Number(choices.amount) / (Number(last.amount) || 1));
 }
 
+// What would be refused in a closed step is said on it.
+function closed(id, wrong, usual) {
+  el(id).textContent = wrong ? `${wrong}.` : usual;
+  el(id).classList.toggle('error', Boolean(wrong));
+}
+
 // Each step says, closed, what was chosen in it.
 function told() {
   const sign = mark[choices.currency], files = [choices.files?.grow, choices.files?.onto].filter(Boolean);
   el('is-budget').textContent = `${sign} = ${choices.amount}${choices.currency === 'approx' ? `, δ = ${choices.delta}` : ''}`;
   el('is-method').textContent = held.words[choices.method] ?? choices.method;
-  el('is-files').textContent = files.map((path) => path.split('/').pop()).join(', ') || 'none';
-  el('is-analyses').textContent = [...held.agreed, ...(choices.analyses || [])].length ? `${[...held.agreed, ...(choices.analyses || [])].length} planned` : 'nothing planned';
+  const many = [...held.agreed, ...(choices.analyses || [])].length;
+  closed('is-files', last?.files, files.map((path) => path.split('/').pop()).join(', ') || 'none');
+  closed('is-analyses', last?.analyses.problem && `not planned: ${last.analyses.problem}`, many ? `${many} planned` : 'nothing planned');
   el('is-out').textContent = `${choices.sets === 1 ? 'one set' : `${choices.sets} sets, ${choices.each === 'draw' ? 'drawn from one model' : 'each made on its own'}`}, ${choices.format}`;
 }
 
