@@ -340,7 +340,7 @@ def _show_errors(planned: Plan) -> None:
             least = group[-1].tvd or 0.0
             lines.append((f"… {len(group) - ROWS_SHOWN} more", "", "", f"{_number(100 * least, 2)} or more", ""))
     unknown = sum(e.how == "unknown" for e in planned.errors)
-    more = f"; {unknown} marginals cannot be predicted" if unknown else ""
+    more = f"; {unknown} marginal{'' if unknown == 1 else 's'} cannot be predicted" if unknown else ""
     say(f"\nExpected error from the noise alone, in percentage points of all rows, worst first{more}")
     table("", ("marginal", "cells", "sd of a share", "total variation", ""), lines, right=(1, 2, 3))
 

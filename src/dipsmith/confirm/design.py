@@ -147,7 +147,7 @@ def _reference_first(name: str, levels: tuple[str, ...], reference: str | None) 
 COLLINEAR: Final = 1e-9
 """Directions with less than this share of the largest eigenvalue count as zero."""
 ESTIMABLE: Final = 1e-6
-STEPS: Final = 30
+ITERATIONS: Final = 30
 FAR: Final = 15.0
 
 
@@ -259,7 +259,7 @@ def _logistic(numbers: PartNumbers, names: tuple[str, ...], wanted: Floats) -> f
     if (np.isinf(scale) & (weights != 0)).any():
         return None
     b = np.zeros(X.shape[1])
-    for _ in range(STEPS):
+    for _ in range(ITERATIONS):
         p = 1 / (1 + np.exp(-np.clip(Z @ b, -50, 50)))
         w = p * (1 - p)
         values, vectors = np.linalg.eigh(Z.T @ (Z * w[:, None]))

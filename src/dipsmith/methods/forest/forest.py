@@ -68,8 +68,8 @@ class Forest:
     n_leaf
         A split is not made if one of its branches would have fewer rows than this; empty branches do not count.
     weights
-        "auto": attributes that tell most about the targets come first (a share of the budget finds
-        out); a mapping from attributes to weights, 1 where it says nothing and 0 for never; None: all alike.
+        "auto": attributes that tell most about the targets come first (which these are is found out with a
+        share of the budget); a mapping from attributes to weights, 1 where it says nothing and 0 for never; None: all alike.
     must_include
         Attributes that every path asks, before any other.
     max_depth
@@ -133,17 +133,17 @@ class Forest:
                 _require(0 <= weight < float("inf"), f"the weight of '{name}' must be a finite number from 0")
         if self.growth is not None:
             require_one_of(self, "growth", get_args(Growth))
-            together = (self.growth == "public-data") == (self.public is not None)
-            _require(together, "growth 'public-data' and a public table go together; give both or neither")
+            agree = (self.growth == "public-data") == (self.public is not None)
+            _require(agree, "growth 'public-data' and a public table go together; give both or neither")
         known_sizes = self.n_leaf is None or self.growth != "noisy"
         _require(known_sizes, "n_leaf needs sizes that are known; leave it out when growth is 'noisy'")
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the guarantee takes on trust: the public table, and weights that a steward gave."""
-        supplied = () if self.public is None else (supply_statement(self.public.what, self.public.cost),)
-        weighed = ("the weights were not taken from the rows",) if isinstance(self.weights, Mapping) else ()
-        return (*supplied, *weighed)
+        public = () if self.public is None else (supply_statement(self.public.what, self.public.cost),)
+        weights = ("the weights were not taken from the rows",) if isinstance(self.weights, Mapping) else ()
+        return (*public, *weights)
 
     # --- fit --------------------------------------------------------------------------------------
 
@@ -160,13 +160,13 @@ class Forest:
         specs = self._specs(schema, curator.relation)
         if self.public is not None:
             curator.public(self.public.what, self.public.cost)
-        left = curator.remaining
-        if left is None:
+        budget = curator.remaining
+        if budget is None:
             raise UsageError("forest: the public table cost the whole budget, nothing is left for the trees")
         if self.strata is None:
-            blocks = [self._fit_stratum(curator, left, curator.rows, specs, growth, self.public)]
+            blocks = [self._fit_stratum(curator, budget, curator.rows, specs, growth, self.public)]
         else:
-            children = curator.partition(self.strata, Strata.of(schema, self.strata, left).whole)
+            children = curator.partition(self.strata, Strata.of(schema, self.strata, budget).whole)
             typical = None if curator.rows is None else curator.rows // len(children)
             blocks = []
             for code, child in enumerate(children):
@@ -261,10 +261,10 @@ class Forest:
             predictors = usual if self.predictors is None else self.predictors
             specs += self._target_specs(schema, targets, predictors)
         if self.public is not None:
-            asked = {n for spec in specs for n in spec.growth_columns(schema, relation)}
-            for name in [n for n in schema.names if n in asked]:
-                there = name in self.public.codes.columns
-                _require(there, f"the public table has no column '{name}', which trees may ask")
+            needed = {n for spec in specs for n in spec.growth_columns(schema, relation)}
+            for name in [n for n in schema.names if n in needed]:
+                is_there = name in self.public.codes.columns
+                _require(is_there, f"the public table has no column '{name}', which trees may ask")
         return specs
 
     def _target_specs(self, schema: Schema, targets: tuple[str, ...], predictors: Sequence[str]) -> list[EnsembleSpec]:
@@ -283,16 +283,16 @@ class Forest:
 
     def _spec(self, targets: tuple[str, ...], predictors: Sequence[str], before: tuple[str, ...] = ()) -> EnsembleSpec:
         """An ensemble whose trees may ask the predictors, and must ask the targets `before` it."""
-        asked = tuple(n for n in predictors if self._settings.weight(n) > 0)
-        forced = tuple(n for n in self.must_include if n in asked)
-        return EnsembleSpec(targets, (*asked, *before), (*before, *forced))
+        usable = tuple(n for n in predictors if self._settings.weight(n) > 0)
+        must_ask = tuple(n for n in self.must_include if n in usable)
+        return EnsembleSpec(targets, (*usable, *before), (*before, *must_ask))
 
     def _check_names(self, schema: Schema, relation: str, targets: tuple[str, ...]) -> None:
         """Refuse attributes whose role in the schema, or in another parameter, is another one."""
         label = relation == "label"
         _require(bool(targets) or not label, "the schema has no private column to label; mark one, or name targets")
-        named = [*(self.predictors or ()), *self.must_include, *([self.strata] if self.strata else [])]
-        for name in [*named, *(self.weights if isinstance(self.weights, Mapping) else ())]:
+        trees_ask = [*(self.predictors or ()), *self.must_include, *([self.strata] if self.strata else [])]
+        for name in [*trees_ask, *(self.weights if isinstance(self.weights, Mapping) else ())]:
             _require(name not in targets, f"'{name}' is a target and cannot be asked by the trees as well")
             _require(
                 not (label and schema[name].role == "private"),
@@ -334,6 +334,6 @@ class Forest:
         return ForestPlan(schema, self._settings, tuple(specs), budgets, strata, growth == "noisy", public)
 
 
-def _require(fine: bool, message: str) -> None:
-    if not fine:
+def _require(condition: bool, message: str) -> None:
+    if not condition:
         raise UsageError(f"forest: {message}")

@@ -81,7 +81,7 @@ from dipsmith.schema.households import line_schema
 from dipsmith.schema.places import coarse_schema
 from dipsmith.schema.steps import entry_name, entry_schema
 
-STEPS = 40
+ITERATIONS = 40
 """The most iterations of a fit between rounds."""
 
 COLUMN_SECONDS, LEVEL_SECONDS = 0.07, 2.5e-5
@@ -282,7 +282,7 @@ class AIM:
             learned = join_expected(Evidence.of(table), before) if start.factors else Evidence.of(table)
             evidence = join_repeats([*evidence, learned])
             fitted = fit_again(
-                evidence, total, start=fitted, tolerance=tolerance(evidence, total, ROUGH), iterations=STEPS
+                evidence, total, start=fitted, tolerance=tolerance(evidence, total, ROUGH), iterations=ITERATIONS
             )
             quiet = _change(fitted, before, chosen) <= score.cost[chosen]
             if quiet:

@@ -40,7 +40,15 @@ from dipsmith.methods.graph.junction import Array, cell_counter, cells_needed
 from dipsmith.methods.graph.misfit import Misfit, budget_weights, noise_left
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, within_cells
 from dipsmith.methods.graph.planned import carried_sets, measure_planned, plan_tables, sets_for
-from dipsmith.methods.graph.prior import ROUGH, STEPS, Start, join_expected, plan_trust, split_prior, start_from
+from dipsmith.methods.graph.prior import (
+    PUBLIC_ITERATIONS,
+    PUBLIC_TOLERANCE,
+    Start,
+    join_expected,
+    plan_trust,
+    split_prior,
+    start_from,
+)
 from dipsmith.methods.graph.queries import pairs
 from dipsmith.methods.graph.stages import (
     Columns,
@@ -77,8 +85,8 @@ class MST:
 
     `one_way` is the share of the budget for the columns one by one, `choice` that for choosing the tree. The sets of
     columns in `planned` are measured before the tree is chosen, with `planned_share` of what the columns leave; columns
-    that they link are not linked again. The model has at most `max_cells` cells: pairs with more than fit are no
-    candidates, and a column that fits with no other is drawn independently.
+    that they link are not linked again. The model has at most `max_cells` cells: pairs that need more are no
+    candidates, and a column that is in no candidate is drawn independently.
     A `prior` is a public table of the same columns (`ds.public_table`) to start from, trusted as far as the rows agree.
     """
 
@@ -148,8 +156,8 @@ class MST:
 
     def candidates(self, schema: Schema) -> list[Pair]:
         """The pairs that may be chosen, from public sizes only."""
-        fitting = [p for p in combinations(schema.names, 2) if schema.size(p) <= self.max_cells]
-        return within_cells(schema, fitting, COUNTED_CELLS)
+        small = [p for p in combinations(schema.names, 2) if schema.size(p) <= self.max_cells]
+        return within_cells(schema, small, COUNTED_CELLS)
 
     def _budgets(self, schema: Schema, budget: Budget) -> Stages:
         """What columns, planned tables, and choosing and measuring pairs may cost."""
@@ -196,13 +204,13 @@ class MST:
         cells = cells_needed(sizes, before) if before else schema.size(())
         for share in for_choice.split(joins):
             room = self.max_cells - cells
-            joining = [p for p in candidates if parts.separate(p) and schema.size(p) <= room]
+            joinable = [p for p in candidates if parts.separate(p) and schema.size(p) <= room]
             if links:  # with these the pairs form no tree, and the model may grow by more than the pair's cells
                 needed = cell_counter(sizes, [*before, *tree])
-                joining = [p for p in joining if needed(p) <= self.max_cells]
-            if not joining:
+                joinable = [p for p in joinable if needed(p) <= self.max_cells]
+            if not joinable:
                 break
-            chosen = curator.choose(joining, score, share)
+            chosen = curator.choose(joinable, score, share)
             tree.append(chosen)
             cells = cells_needed(sizes, [*before, *tree]) if links else cells + schema.size(chosen)
             parts.join(chosen)
@@ -235,13 +243,13 @@ class MST:
         if for_tree is None:
             return graph_outlook(schema, steps, {})
         noise = self._noise_if_chosen(schema, for_tree[1])
-        found = graph_outlook(schema, steps, noise)
+        outlook = graph_outlook(schema, steps, noise)
         # A spanning tree measures at least one pair of every column: assume the noisiest.
-        more = []
+        noisiest = []
         for name in schema.names:
             sums = [v * schema.size(pair) / schema[name].size for pair, v in noise.items() if name in pair]
-            more += [PlannedTable((name,), schema[name].size, max(sums))] if sums else []
-        return replace(found, tables=(*found.tables, *more))
+            noisiest += [PlannedTable((name,), schema[name].size, max(sums))] if sums else []
+        return replace(outlook, tables=(*outlook.tables, *noisiest))
 
     def _noise_if_chosen(self, schema: Schema, for_pairs: Budget) -> dict[Pair, float]:
         """The variance on a count of every pair, were it measured beside average ones."""
@@ -257,8 +265,8 @@ class MST:
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
         """A tree of pairs costs little and never blows up."""
-        learned = signal(schema, budget, rows)
-        known = f"{len(schema.names)} columns, and rows × ε = {learned:{',.0f' if learned >= 10 else '.2g'}}"
+        strength = signal(schema, budget, rows)
+        known = f"{len(schema.names)} columns, and rows × ε = {strength:{',.0f' if strength >= 10 else '.2g'}}"
         return Suitability(0, f"{known} is too little for more than a tree of pairs")
 
 
@@ -266,31 +274,31 @@ class _Parts:
     """Sets of columns that are joined by pairs so far: the connected components of Kruskal's algorithm."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self.part = {name: frozenset((name,)) for name in names}
+        self.part_of = {name: frozenset((name,)) for name in names}
 
     def separate(self, pair: Pair) -> bool:
         """Whether the two columns lie in different parts."""
-        return pair[1] not in self.part[pair[0]]
+        return pair[1] not in self.part_of[pair[0]]
 
     def join(self, pair: Pair) -> None:
         """Make one part of the two in which they lie."""
-        joined = self.part[pair[0]] | self.part[pair[1]]
-        self.part.update(dict.fromkeys(joined, joined))
+        joined = self.part_of[pair[0]] | self.part_of[pair[1]]
+        self.part_of.update(dict.fromkeys(joined, joined))
 
 
 def _expected_counts(schema: Schema, columns: Columns, start: Start, candidates: Sequence[Pair]) -> dict[Pair, Array]:
     """The counts expected of every pair before any is measured: of independent columns, or by the public table."""
     if not start.factors:
-        alone = columns.distributions()
-        return {(a, b): columns.total * np.multiply.outer(alone[a], alone[b]) for a, b in candidates}
+        independent = columns.distributions()
+        return {(a, b): columns.total * np.multiply.outer(independent[a], independent[b]) for a, b in candidates}
     fitted = fit(
         schema,
         start.evidence,
         columns.total,
         linked=start.links,
         prior=start.factors,
-        tolerance=ROUGH,
-        iterations=STEPS,
+        tolerance=PUBLIC_TOLERANCE,
+        iterations=PUBLIC_ITERATIONS,
     )
     tables = pairs(fitted.tree, fitted.beliefs, candidates)
     return {(a, b): columns.total * tables[a, b] for a, b in candidates}

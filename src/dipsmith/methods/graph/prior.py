@@ -66,7 +66,7 @@ PAIRS_PER_COLUMN = 4
 CERTAIN = 5.0
 """A pair of public columns that shows no more than chance does, and so many of its standard deviations, is not looked at."""
 
-ROUGH, STEPS = 1e-4, 60
+PUBLIC_TOLERANCE, PUBLIC_ITERATIONS = 1e-4, 60
 """Tolerance of the fits among which the trust is chosen, in nats per row, and their steps at most."""
 
 
@@ -166,8 +166,8 @@ def choose_start(
             total,
             linked=start.links,
             prior=start.factors,
-            tolerance=ROUGH,
-            iterations=STEPS,
+            tolerance=PUBLIC_TOLERANCE,
+            iterations=PUBLIC_ITERATIONS,
         )
         tables: dict[Attributes, Array] = dict(pairs(fitted.tree, fitted.beliefs, candidates).items())
         tables |= {c: marginal(fitted.tree, fitted.beliefs, c) for c in candidates if len(c) == 1}

@@ -57,7 +57,7 @@ FAR: Final = 0.25
 """The same where contrasts are taken one by one: weights need not be those of the very last effects."""
 THINNED: Final = 250_000
 """Distinct rows that the steps go through at most; all rows are used to correct them."""
-STEPS: Final = 40
+ITERATIONS: Final = 40
 HALVINGS: Final = 6
 TURNS: Final = 6
 SWEEPS: Final = 30
@@ -173,7 +173,7 @@ def _solve_in_turn(
     for sweep in range(SWEEPS):
         moved = 0.0
         for group in groups:
-            phi, strengths, length = group.solve(phi, strengths, held, enough, STEPS if len(groups) == 1 else 3)
+            phi, strengths, length = group.solve(phi, strengths, held, enough, ITERATIONS if len(groups) == 1 else 3)
             moved = max(moved, length)
         first = moved if sweep == 0 else first
         if len(groups) == 1 or moved < max(enough, 1e-4):
