@@ -6,6 +6,7 @@ counts in their place, negative ones too, the equation still has mean 0 at the t
 as it was measured, and its variance is that of sampling, J⁻¹ with J = X′np(1 − p)X, plus that of the noise. What noise may
 have done is found by taking a draw of it off the table and solving again, many times: the true table is one of these. Odds
 of a cell that noise may have made of nothing have no end then, and are not told; where the noise outweighs J nothing is.
+Nor are those of a group that the noise would hide were all odds alike: else the cells that noise made large were told.
 
 Numbers that are known in bins stand for the middle of their bin, and what that may do widens or refuses (`bin_doubt`).
 
@@ -29,6 +30,7 @@ from dipsmith.analyses.cross_products import CrossProducts
 from dipsmith.analyses.direct import DECIDE, DRAWS, DirectEstimate, batches
 from dipsmith.analyses.pairs import estimate_from_tables
 from dipsmith.analyses.results import Result
+from dipsmith.arrays import Bools
 from dipsmith.errors import UsageError
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.randomness import generator
@@ -45,6 +47,9 @@ SWAMPED = 0.5
 
 WIDEST = 4.0
 """Width of an interval for noise alone beyond which a coefficient is not told: odds that noise may have made of nothing."""
+
+FAINT = 0.4
+"""Noise on the odds of a group, in logarithms, beyond which they are not told, were all odds alike."""
 
 STEPS, STEPS_AGAIN = 60, 25
 
@@ -102,7 +107,7 @@ def odds_from_tables(
     inverse = back @ np.linalg.inv(J) @ back.T
     kept = [i for i, name in enumerate(terms.names) if not name.startswith("|")]
     values = back @ beta - (low + high) / 2
-    values[high - low > WIDEST] = np.nan
+    values[(high - low > WIDEST) | _may_be_nothing(X, y, n, first, back)] = np.nan
     found = DirectEstimate(
         tuple(terms.names[i] for i in kept),
         values[kept],
@@ -158,6 +163,20 @@ def _is_swamped(J: Float, noise: Float) -> bool:
         return True
     root = vectors / np.sqrt(values)
     return bool(np.sqrt(np.mean(np.linalg.norm(root.T @ noise @ root, 2, axis=(1, 2)) ** 2)) > SWAMPED)
+
+
+def _may_be_nothing(X: Float, y: Float, n: Float, noise: Float, back: Float) -> Bools:
+    """Which coefficients of groups noise would hide, were all odds alike.
+
+    What the noisy table itself says of a rare cell must not decide whether its odds are told: those would be told that noise
+    has made large.
+    """
+    share = float(np.clip(n @ y / n.sum(), 1e-6, 1 - 1e-6))
+    J = (X * (n * share * (1 - share))[:, None]).T @ X
+    moved = np.linalg.solve(J, ((noise * (y - share)) @ X).T)
+    own = X @ np.linalg.inv(back)
+    groups = (np.isclose(own, 0.0) | np.isclose(own, 1.0)).all(axis=0)
+    return np.asarray(groups & (np.std(back @ moved, axis=1) > FAINT))
 
 
 def _nothing(formula: RegressionFormula, terms: CrossProducts, n: Float) -> Result:
