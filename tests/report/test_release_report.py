@@ -99,6 +99,15 @@ def test_the_page_opens_with_guarantee_and_limits(release):
     assert "rare groups are served worst" in lead[2]
 
 
+def test_tables_that_are_mostly_noise_are_not_called_kept():
+    """Of 12 rows at ε = 1 the noise on six cells moves more than half; of 1,500 it does not."""
+    few, many = (synthesize(staff(n)).report_page().lead[1] for n in (12, 1500))
+    assert few == (
+        "Kept, up to known noise: next to nothing. Measured, but mostly noise: job × sex; age; sums over them say more."
+    )
+    assert many == "Kept, up to known noise: job × sex; age."
+
+
 def test_it_has_no_script_and_no_band(release):
     text = page(release.report_page())
     assert "<script" not in text

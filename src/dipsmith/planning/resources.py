@@ -1,10 +1,10 @@
 """About how much memory and processor time a run will take, to within a factor of 1.5.
 
 A sum of parts, each a count from the plan times a constant: starting (libraries, card, report), reading
-(fields), counting and noise (cells), estimation (by method), drawing and writing (fields). The constants are CPU
-seconds and bytes measured by ``benchmarks/planning.py`` on one core of a 2-core virtual machine of 2024 (it
-prints predicted beside measured figures); a faster or slower machine scales all times alike. Nothing
-here depends on private rows.
+(fields), counting and noise (cells), estimation (by method), drawing and writing (fields). The constants, here and of
+each family of methods, are seconds and bytes measured by ``benchmarks/planning.py`` on one core of a 2-core virtual
+machine (it prints predicted beside measured figures) that others kept busy; `PACE` turns these into seconds of a core
+that has little else to do. A faster or slower machine scales all times alike. Nothing here depends on private rows.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Final
 from dipsmith.methods.outlook import Outlook
 from dipsmith.schema import Schema
 
+PACE: Final = 0.55
 START_SECONDS: Final = 2.7
 START_BYTES: Final = 240_000_000
 DRAWN_SECONDS: Final = 0.1
@@ -50,11 +51,12 @@ def resources(
 ) -> Resources:
     """Estimate memory and time of `synthesize` and `Release.save`."""
     fields, levels = (rows or 0) * len(schema.names), sum(a.size for a in schema.attributes)
-    parts = {
+    slow = {
         "start": START_SECONDS + DRAWN_SECONDS * min(len(schema.names), MOST_DRAWN) + LEVEL_SECONDS * levels,
         "reading": READ_SECONDS * fields,
         "fitting": (sets if each == "split" else 1) * outlook.effort.seconds,
         "drawing": sets * fields * DRAW_SECONDS,
     }
+    parts = {name: PACE * seconds for name, seconds in slow.items()}
     memory = START_BYTES + LEVEL_BYTES * levels + fields * FIELD_BYTES * sets + outlook.effort.memory
     return Resources(int(memory), sum(parts.values()), parts)

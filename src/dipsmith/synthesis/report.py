@@ -40,6 +40,8 @@ MOST_BARS = 200
 MOST_ROWS = 200_000
 """Rows that associations are computed from at most: the first ones, in the release's own (random) order."""
 MOST_LINES = 20
+DROWNED = 0.5
+"""A table in which noise alone moves so many of the rows is not called kept."""
 NOTHING = (
     "No regression is suggested here: no noisy table holds two columns together that would make one. Ask "
     "release.supports(FORMULA) before you interpret what the rows show of several columns."
@@ -108,13 +110,20 @@ def report_page(release: Release, glance: Glance, *, beside: bool = False) -> Pa
 
 def _lead(release: Release, tables: list[TableNoise]) -> tuple[str, ...]:
     card = release.card
-    named = list(dict.fromkeys(" × ".join(t.attributes) for t in tables if t.attributes is not None))
-    kept = _list_some(named, 5) if named else "what the method measured, listed below"
+    noisy = [t for t in tables if (_expected_tvd(t, max(1, card.rows)) or 0.0) >= DROWNED]
+    named, drowned = (
+        list(dict.fromkeys(" × ".join(t.attributes) for t in some if t.attributes is not None))
+        for some in ([t for t in tables if t not in noisy], noisy)
+    )
+    drowned = [name for name in drowned if name not in named]
+    usual = "next to nothing" if drowned else "what the method measured, listed below"
+    kept = _list_some(named, 5) if named else usual
+    mostly = f" Measured, but mostly noise: {_list_some(drowned, 5)}; sums over them say more." if drowned else ""
     limit = least_visible_count(tables)
     small = f"groups of fewer than about {max(1, round(limit)):,} rows" if np.isfinite(limit) else "small groups"
     return (
         f"{card.rows:,} synthetic rows by {card.method}, released under differential privacy: {card.guarantee}. {card.meaning}",
-        f"Kept, up to known noise: {kept}.",
+        f"Kept, up to known noise: {kept}.{mostly}",
         f"Not kept: whatever is beyond these tables and the model that joins them, and {small}, whose counts the noise "
         "drowns; rare groups are served worst. No row is a person.",
     )
