@@ -5,6 +5,8 @@ import pyarrow as pa
 import pytest
 
 import dipsmith as ds
+from dipsmith.report.content import Facts
+from dipsmith.utility.comparison import how_section
 from dipsmith.utility.raw_values import RAW_VALUES, _compare, _sentences
 
 
@@ -80,3 +82,21 @@ def test_hours_of_the_day_are_compared():
     days = np.arange(15_000, 15_300).repeat(10).astype(float)
     column = _compare("seen", days + 9 / 24, days + np.arange(3000) % 24 / 24, schema["seen"].domain)
     assert column.pattern[0] > 0.9
+
+
+def test_a_column_of_very_many_levels_is_compared_in_wider_bins(tmp_path):
+    """100,000 levels that nobody cut: tables and classifiers of them would need 75 GB."""
+    fields = [
+        {"name": "code", "type": "integer", "minimum": 0, "maximum": 99_999},
+        {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M"},
+    ]
+    schema = ds.Schema.from_dict({"name": "t", "unit": "row", "neighbours": "replace", "fields": fields})
+    rng = np.random.default_rng(4)
+    table = pa.table({"code": rng.integers(0, 100_000, 800), "sex": rng.choice(["F", "M"], 800)})
+    release = ds.synthesize(table, schema, ds.Marginals(), budget=ds.PureDP(50), testing=True, noise_seed=1)
+    found = ds.compare(table, release, ledger=ds.Ledger(tmp_path / "b.db"), classifiers=["logistic"], draws=2)
+    assert found.widened == ("code",)
+    assert found.findings[0]["marginals"][0].mean < 0.5
+    assert ("In wider bins", "code: 200 of neighbouring values, but for the values as they are") in [
+        fact for block in how_section(found).blocks if isinstance(block, Facts) for fact in block.rows
+    ]

@@ -31,6 +31,7 @@ from dipsmith.utility.pair import authentic_codes
 from dipsmith.utility.raw_values import RAW_VALUES
 from dipsmith.utility.regression import Regression, compare_regression
 from dipsmith.utility.unfit_cells import find_unfit
+from dipsmith.utility.wide_bins import widen_bins
 
 DEFAULT_CLASSIFIERS = ("logistic", "interactions", "cart", "boosting")
 MOST_RELEASES = 4
@@ -104,7 +105,7 @@ def compare(
     chosen = [c for c in DEFAULT_CLASSIFIERS if c in available()] if classifiers is None else classifiers
     require_known(chosen)
     wanted = [Regression.of(a) for a in analyses]
-    base = schema if schema is not None else _common_schema(loaded)
+    base, widened = widen_bins(schema if schema is not None else _common_schema(loaded))
     columns = _columns(base, loaded, wanted)
     if match_on is None and third_file is not None:
         raise UsageError("a third file needs match_on=, the identifier by which it is joined")
@@ -184,7 +185,7 @@ def compare(
         say("fitting", (i + 1) / len(wanted))
     told = left_out, looks[0], seed, chapters, single
     unfit = find_unfit(private, base, columns)
-    return Comparison(base.name, base, tuple(findings), tuple(regressions), *told, tuple(tables), unfit)
+    return Comparison(base.name, base, tuple(findings), tuple(regressions), *told, tuple(tables), unfit, widened)
 
 
 class _Steps:

@@ -27,6 +27,7 @@ from dipsmith.utility.metric import Chapter, Metric
 from dipsmith.utility.panels import Points
 from dipsmith.utility.regression import RegressionComparison, analyses, summary_line
 from dipsmith.utility.unfit_cells import UnfitCells, tell_unfit
+from dipsmith.utility.wide_bins import COARSE
 from dipsmith.version import VERSION
 
 NOTICE = (
@@ -59,7 +60,7 @@ class Comparison:
     a value that has no code; `looks` is how many the ledger has logged for the dataset, this one included. The page is made
     of `chapters`, in their order, and of the `metrics` that have none. `tables` are the counts of each release's first
     set, from which distributions can be looked up without reading anything again. `unfit` are the authentic cells that
-    the schema does not hold.
+    the schema does not hold; `widened` the columns of very many bins, compared in fewer.
     """
 
     dataset: str
@@ -73,6 +74,7 @@ class Comparison:
     metrics: tuple[Metric, ...]
     tables: tuple[Crosstabs, ...] = ()
     unfit: tuple[UnfitCells, ...] = ()
+    widened: tuple[str, ...] = ()
 
     @cached_property
     def page(self) -> Page:
@@ -234,6 +236,9 @@ def how_section(comparison: Comparison) -> Section:
         ("Seed", f"{comparison.seed} (samples, folds and null draws)"),
         ("Looks logged", f"{comparison.looks} at '{comparison.dataset}', this one included"),
     ]
+    if comparison.widened:
+        names = ", ".join(comparison.widened)
+        facts.append(("In wider bins", f"{names}: {COARSE} of neighbouring values, but for the values as they are"))
     blocks: list[Block] = [
         Facts(tuple(facts)),
         "Values are compared as the codes of the schema: bins and collapsed labels. Scores of several sets are means over the "
