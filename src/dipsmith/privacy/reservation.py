@@ -31,6 +31,14 @@ Write = Callable[[Decision, str | None], tuple[list[Row], Books]]
 """Append what a decision makes of the books, alone in doing so, durably; with a time of its own, or the present."""
 
 
+def require_accountability(ledger: object, noise_seed: object, *, testing: bool) -> None:
+    """Refuse a run without a ledger, or with noise that can be repeated, unless it is a test."""
+    if noise_seed is not None and not testing:
+        raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
+    if ledger is None and not testing:
+        raise UsageError("a ledger is required: ledger=Ledger('budget.db'), with a grant for the dataset")
+
+
 class AlreadyReleased(BudgetError):  # noqa: N818 - it tells what happened, and where the release is
     """The request id bought a run that was released: return that release, never draw again."""
 

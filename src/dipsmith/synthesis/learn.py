@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from hashlib import sha256
 from math import log, sqrt
 from pathlib import Path
 from typing import Any
@@ -31,6 +29,7 @@ from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
+from dipsmith.privacy.reservation import Reservation, require_accountability
 from dipsmith.schema import Attribute, Categories, Schema, Unit
 from dipsmith.schema.drafts import commented_draft
 from dipsmith.schema.naming import check_name, plain_name
@@ -39,7 +38,6 @@ from dipsmith.schema.schema import Neighbours
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import declared_types
-from dipsmith.synthesis.exit import Exit
 from dipsmith.synthesis.learned_fields import (
     FALSE_ALARM,
     DraftField,
@@ -54,7 +52,7 @@ from dipsmith.synthesis.learned_fields import (
     text_field,
     unknown_field,
 )
-from dipsmith.synthesis.writing import damage, require_absent, whole_file
+from dipsmith.synthesis.one_file import answer_once, read_answer, require_target
 
 METHOD = "schema learn"
 """What the ledger calls a run that learns a schema."""
@@ -127,10 +125,7 @@ def learn_schema(
     Reads `data` only after the whole budget is reserved. The draft satisfies `budget`, but with probability `delta`, for
     the unit and neighbours given (``docs/proofs/learn.md``).
     """
-    if noise_seed is not None and not testing:
-        raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
-    if ledger is None and not testing:
-        raise UsageError("a ledger is required: ledger=Ledger('budget.db'), with a grant for the dataset")
+    require_accountability(ledger, noise_seed, testing=testing)
     rows = source(data)
     chance = Fraction(0) if delta is None else _delta_of(delta)
     blank = blank_schema(rows, name_of(rows, name), unit, neighbours, private, skip)
@@ -144,31 +139,29 @@ def learn_schema(
         return terms.learn(curator, None)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     target = Path(f"{blank.name}.yaml" if out is None else out)
-    known = book.run(request)
-    if known is None or known.state != "finished":
-        require_absent(target)
-    with ExitStack() as settling:
-        try:
-            reservation = book.reserve(
-                blank.name,
-                budget,
-                protects=protection_of(blank),
-                source=fingerprint(rows),
-                request_id=request,
-                method=METHOD,
-                another_grant=another_grant,
-                delta=chance,
-            )
-        except AlreadyReleased as earlier:
-            return terms.learned_before(earlier)
-        settling.enter_context(reservation)
-        reservation.read()
+    require_target(book, request, target)
+
+    def learn(reservation: Reservation) -> LearnedSchema:
         curator = Curator(counted, budget, stream=stream, journal=reservation, progress=progress)
-        found = terms.learn(curator, reservation.head)
-        with whole_file(target) as work:
-            Exit(work.parent).text(work.name, found.text, reservation.time)
-        reservation.finish(sha256(found.text.encode()).hexdigest(), target)
-    return replace(found, ledger_head=reservation.head)
+        return terms.learn(curator, reservation.head)
+
+    found, head = answer_once(
+        lambda: book.reserve(
+            blank.name,
+            budget,
+            protects=protection_of(blank),
+            source=fingerprint(rows),
+            request_id=request,
+            method=METHOD,
+            another_grant=another_grant,
+            delta=chance,
+        ),
+        learn,
+        lambda found: found.text,
+        terms.learned_before,
+        target,
+    )
+    return found if head is None else replace(found, ledger_head=head)
 
 
 def divide_delta(book: Ledger, name: str, epsilon: Amount, delta: Amount | None) -> tuple[Budget, Fraction | None]:
@@ -350,14 +343,8 @@ class _Terms:
 
     def learned_before(self, earlier: AlreadyReleased) -> LearnedSchema:
         """The draft that this request made."""
-        path = Path(earlier.path)
-        if not path.is_file():
-            raise UsageError(
-                f"this request made '{path}', which is gone; learn under a new --request, for a new charge"
-            )
-        text = path.read_text("utf-8")
-        if sha256(text.encode()).hexdigest() != earlier.digest:
-            raise damage(f"'{path}' is not the draft that the ledger noted (it was edited?)")
+        gone = "this request made '{path}', which is gone; learn under a new --request, for a new charge"
+        text = read_answer(earlier, gone, "'{path}' is not the draft that the ledger noted (it was edited?)")
         return LearnedSchema(text, _schema_of(text), (), self.price, self.request, None, self.testing)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from hashlib import sha256
 from math import acosh, ceil, exp, log, sqrt
 from pathlib import Path
@@ -28,15 +28,15 @@ from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
+from dipsmith.privacy.reservation import Reservation, require_accountability
 from dipsmith.schema import Marginal, Schema
 from dipsmith.schema.attribute import Attribute
 from dipsmith.schema.where import one_line, parse_where
 from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.synthesis.column_map import map_columns
-from dipsmith.synthesis.exit import Exit
+from dipsmith.synthesis.one_file import answer_once, read_answer, require_target
 from dipsmith.synthesis.public import require_apart
-from dipsmith.synthesis.writing import damage, require_absent, whole_file
 
 METHOD = "count"
 """What the ledger calls a run that answers one question."""
@@ -144,10 +144,7 @@ def count_where(
     schema alone: the answer satisfies `budget` for the schema's unit and neighbours.
     """
     question = _Question.of(where, schema)
-    if noise_seed is not None and not testing:
-        raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
-    if ledger is None and not testing:
-        raise UsageError("a ledger is required: ledger=Ledger('budget.db'), with a grant for the dataset")
+    require_accountability(ledger, noise_seed, testing=testing)
     rows, stream = map_columns(data, question.columns), Stream.of(noise_seed)
     rows.check((*schema.columns, *question.columns))
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
@@ -158,30 +155,28 @@ def count_where(
         curator = Curator(counted, budget, stream=stream, journal=Rehearsal())
         return _answer(curator, question, schema, where, request, None, testing), None
     target = Path(f"count-{sha256(request.encode()).hexdigest()[:12]}.json" if out is None else out)
-    known = book.run(request)
-    if known is None or known.state != "finished":
-        require_absent(target)
-    with ExitStack() as settling:
-        try:
-            reservation = book.reserve(
-                schema.name,
-                budget,
-                protects=protection_of(schema),
-                source=fingerprint(source(data)),
-                request_id=request,
-                method=METHOD,
-                another_grant=another_grant,
-            )
-        except AlreadyReleased as earlier:
-            return _answered_before(earlier, where)
-        settling.enter_context(reservation)
-        reservation.read()
+    require_target(book, request, target)
+
+    def answer(reservation: Reservation) -> tuple[NoisyCount, Path]:
         curator = Curator(counted, budget, stream=stream, journal=reservation)
-        found = _answer(curator, question, schema, where, request, reservation.head, testing)
-        with whole_file(target) as work:
-            Exit(work.parent).text(work.name, found.to_json(), reservation.time)
-        reservation.finish(sha256(found.to_json().encode()).hexdigest(), target)
-    return found, target
+        return _answer(curator, question, schema, where, request, reservation.head, testing), target
+
+    found, _ = answer_once(
+        lambda: book.reserve(
+            schema.name,
+            budget,
+            protects=protection_of(schema),
+            source=fingerprint(source(data)),
+            request_id=request,
+            method=METHOD,
+            another_grant=another_grant,
+        ),
+        answer,
+        lambda found: found[0].to_json(),
+        partial(_answered_before, where=where),
+        target,
+    )
+    return found
 
 
 def _answer(
@@ -217,17 +212,11 @@ def _reach(measured: Measurement) -> int:
 
 
 def _answered_before(earlier: AlreadyReleased, where: str) -> tuple[NoisyCount, Path]:
-    path = Path(earlier.path)
-    if not path.is_file():
-        raise UsageError(
-            f"this request was answered before, in '{path}', which is gone; ask under a new --request, for a new charge"
-        )
-    text = path.read_bytes()
-    if sha256(text).hexdigest() != earlier.digest:
-        raise damage(f"'{path}' is not the answer that the ledger noted")
+    gone = "this request was answered before, in '{path}', which is gone; ask under a new --request, for a new charge"
+    text = read_answer(earlier, gone, "'{path}' is not the answer that the ledger noted")
     found = NoisyCount(**json.loads(text))
     if found.where != one_line(where):
         raise UsageError(
             f"request '{found.request}' asked where {found.where}: use a new --request for another question"
         )
-    return found, path
+    return found, Path(earlier.path)

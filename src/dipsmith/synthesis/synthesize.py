@@ -30,7 +30,7 @@ from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
-from dipsmith.privacy.reservation import Reservation
+from dipsmith.privacy.reservation import Reservation, require_accountability
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
@@ -151,7 +151,7 @@ def synthesize(
         known_rows=known_rows,
         another_grant=another_grant,
     )
-    _require_accountability(order, ledger, noise_seed)
+    require_accountability(ledger, noise_seed, testing=testing)
     if not testing:
         order.dry_run()
     require_designs(planned, schema)
@@ -239,14 +239,6 @@ class _Inputs:
     target: Source  # what is labelled under `label`: the private table, or another file
     row_maker: RowMaker  # what will make rows: this machine in its memory, or the workers of a cluster
     ledger: Ledger | None
-
-
-def _require_accountability(order: Order, ledger: object, noise_seed: object) -> None:
-    """Refuse a run without a ledger, or with noise that can be repeated, unless it is a test."""
-    if noise_seed is not None and not order.testing:
-        raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
-    if ledger is None and not order.testing:
-        raise UsageError("a ledger is required: ledger=Ledger('budget.db'), with a grant for the dataset")
 
 
 def _open_inputs(order: Order, data: Any, onto: Any, members: Any, ledger: Ledger | str | Path | None) -> _Inputs:
