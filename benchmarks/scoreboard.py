@@ -267,10 +267,9 @@ def page(lines: dict[str, dict]) -> str:
         text += ["No peer was run so far.", ""]
     text += [
         "Peers run with their own defaults, one thread, and so many CPU seconds at most as `> …` says where one did not end;",
-        "what did not end at one ε is not run at the others. *failed*: the peer ended with an error of its own (OpenDP's MST",
-        "exceeds its budget by a rounding error on tables of nine columns). More of them, of an earlier run, stand in",
-        "[0006](decisions/0006-own-inference.md). SmartNoise and OpenDP draw rows with mbi 1.1.0, whose sampler correlates what",
-        "should be independent. *Ratio*: TVD2 divided by that of our AIM.",
+        "what did not end at one ε is not run at the others. *failed*: the peer ended with an error of its own. More of",
+        "them, of an earlier run, stand in [0006](decisions/0006-own-inference.md). SmartNoise and OpenDP draw rows with mbi",
+        "1.1.0, whose sampler correlates what should be independent. *Ratio*: TVD2 divided by that of our AIM.",
         "",
     ]
     text += [
