@@ -11,7 +11,7 @@ import yaml
 from dipsmith.version import VERSION
 
 ROOT = Path(__file__).parents[2]
-LARGEST = 1_500_000
+LARGEST = 1_550_000
 """Bytes of a distribution: docs/decisions/0018-size-of-the-wheel.md says what they are, and why it is not a million."""
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 
