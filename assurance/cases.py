@@ -11,7 +11,7 @@ import numpy as np
 from assurance.pairs import Pair, pair_schema
 from assurance.planned_labels import PlannedLabels
 from assurance.unit_pairs import career_pair, household_pair, person_pair, weighted_pair
-from dipsmith.audit.trial import make_method, supported_relations
+from dipsmith.audit.trial import default_method, supported_relations
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.forest.forest import Forest
 from dipsmith.methods.graph.aim import AIM
@@ -77,7 +77,7 @@ class Case:
 def registered_cases(targets: Sequence[str]) -> list[Case]:
     """Every method of the catalogue under every relation it supports, with its default settings."""
     return [
-        Case(name, relation, make_method(name, relation, targets))
+        Case(name, relation, default_method(name, relation, targets))
         for name in sorted(METHODS)
         for relation in supported_relations(name)
     ]

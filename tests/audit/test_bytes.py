@@ -313,7 +313,7 @@ if changed == "yes":
     os.uname = lambda: os.uname_result(("secret-canary",) * 5)
 os.chdir(here)
 from pathlib import Path
-from dipsmith.audit.trial import make_method
+from dipsmith.audit.trial import default_method
 from assurance.forms import form_schema
 from assurance.bytes import Run
 if changed == "yes":
@@ -323,7 +323,7 @@ if changed == "yes":
     for module in told:
         module.datetime = Later
 for relation, method in (("label", "forest"), ("replace", "mst")):
-    made = make_method(method, relation, ("sex", "race"))
+    made = default_method(method, relation, ("sex", "race"))
     Run(form_schema(relation, 2), made, sets=2, figures=relation == "label").release(source, Path(here), f"{name}-{method}")
 """
 

@@ -146,7 +146,7 @@ from pathlib import Path
 here = Path({here!r})
 import dipsmith as ds
 from assurance.forms import form_schema, form_table
-from dipsmith.audit.trial import make_method
+from dipsmith.audit.trial import default_method
 from dipsmith.privacy.randomness import generator
 package = Path(ds.__file__).parent
 written, strange, watching = set(), [], False
@@ -188,7 +188,7 @@ for relation, method, kind in (("label", "forest", "parquet"), ("replace", "mst"
     ledger.grant("formed", ds.PureDP(9), by="auditor")
     watching = True
     release = ds.synthesize(
-        form_table(generator(1), 30), form_schema(relation), make_method(method, relation, ("sex", "race")),
+        form_table(generator(1), 30), form_schema(relation), default_method(method, relation, ("sex", "race")),
         budget=ds.PureDP(1), ledger=ledger, sets=2, each="split",
     )
     release.save(here / "out" / relation, format=kind)

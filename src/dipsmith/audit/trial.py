@@ -192,7 +192,7 @@ def supported_relations(name: str) -> tuple[str, ...]:
     return tuple(getattr(METHODS[name], "relations", ()))
 
 
-def make_method(name: str, relation: str, targets: Sequence[str]) -> Method:
+def default_method(name: str, relation: str, targets: Sequence[str]) -> Method:
     """A registered method with its default settings; it is given the `targets` if it needs them under this relation."""
     supported = supported_relations(name)
     if relation not in supported:

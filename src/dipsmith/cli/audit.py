@@ -36,11 +36,11 @@ def audit(
     turns their success into a lower bound. Fails (exit 5) if a bound exceeds the claim at 1 − 10⁻⁶. Reads no file.
     """
     from dipsmith.audit.trial import audit as attack
-    from dipsmith.audit.trial import make_method, supported_relations
+    from dipsmith.audit.trial import default_method, supported_relations
     from dipsmith.audit.worlds import TARGETS
 
     relations = supported_relations(method) if relation is None else (relation,)
-    subjects = [(each, make_method(method, each, TARGETS)) for each in relations]
+    subjects = [(each, default_method(method, each, TARGETS)) for each in relations]
     found = []
     with progress(json) as show:
         for each, subject in subjects:

@@ -29,7 +29,7 @@ from dipsmith.privacy.calibration import choice_epsilon, price_choice, price_tab
 from dipsmith.privacy.discovery import Discovery, FrequentValues
 from dipsmith.privacy.events import Event, Journal, Partitioned, Rehearsal, Repeated, Supplied, block_of, path_inside
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
-from dipsmith.privacy.neighbours import require_public
+from dipsmith.privacy.neighbours import refuse_private
 from dipsmith.privacy.noise import NoiseLaw, noisy_blocks
 from dipsmith.privacy.noisy_table import group_sizes, is_single, noisy_sums, noisy_table, public_groups, public_weights
 from dipsmith.privacy.observer import Observer, Witness, observed_rows
@@ -140,19 +140,19 @@ class Curator:
 
     def public_counts(self, cells: Sequence[Cells]) -> list[Ints]:
         """Exact counts of cells over public columns, free under `label`."""
-        require_public(self.schema, self.relation, [name for c in cells for name in c.attributes], "public_counts")
+        refuse_private(self.schema, self.relation, [name for c in cells for name in c.attributes], "public_counts")
         with self._witness.answering(self, "public counts"):
             return self._witness.on_public_answer(self, "public counts", self._rows.count_public(cells))
 
     def public_rows(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
         """The distinct combinations of public columns and how often each occurs, free under `label`."""
-        require_public(self.schema, self.relation, attributes, "public_rows")
+        refuse_private(self.schema, self.relation, attributes, "public_rows")
         with self._witness.answering(self, "public rows"):
             return self._witness.on_public_answer(self, "public rows", self._rows.distinct_public(attributes))
 
     def count_kinds(self, kinds: Ints, size: int) -> Ints:
         """Count rows by kind, where `kinds` numbers each row by its public columns; free under `label`."""
-        require_public(self.schema, self.relation, (), "count_kinds")
+        refuse_private(self.schema, self.relation, (), "count_kinds")
         with self._witness.answering(self, "public rows"):
             # Of a unit's rows of one kind, labels may decide which count, never how many.
             kinds = kinds[self._rows.public_mask(kinds)]
@@ -193,7 +193,7 @@ class Curator:
         another's in its own group, by its weight of at most W: Δ₁ = 2kW, Δ₂² = 2k²W². Of two labels one sum is drawn and the
         other is the group's public weight minus it: Δ₁ = kW, Δ₂² = k²W² (``docs/proofs/weighted-sums.md``).
         """
-        require_public(self.schema, self.relation, [name for one in sums for name in one.public.attributes], "add_up")
+        refuse_private(self.schema, self.relation, [name for one in sums for name in one.public.attributes], "add_up")
         laws = self._charge(sums, budgets, [one.shape[1] == 2 for one in sums])
         with self._witness.answering(self, "measure"):
             counts = self._exact.count([one.table for one in sums])
@@ -327,7 +327,7 @@ class Curator:
 
     def with_public_columns(self, budget: Budget, name: str, added: Sequence[Attribute], columns: Codings) -> Curator:
         """A child that sees more public columns, computed from the public ones (`label` only); `columns` has their codes."""
-        require_public(self.schema, self.relation, (), "with_public_columns")
+        refuse_private(self.schema, self.relation, (), "with_public_columns")
         schema = replace(self.schema, attributes=(*self.schema.attributes, *(a.with_role("public") for a in added)))
         with self._witness.answering(self, "public rows"):
             wider = self._rows.with_public_columns(schema, columns)

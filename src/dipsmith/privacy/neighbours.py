@@ -109,7 +109,7 @@ def blocks_relation(relation: str, attribute_public: bool, unit_recurs_across_bl
     return "label" if relation == "label" and attribute_public else "replace"
 
 
-def require_public(schema: Schema, relation: str, attributes: Sequence[str], verb: str) -> None:
+def refuse_private(schema: Schema, relation: str, attributes: Sequence[str], verb: str) -> None:
     """Refuse to answer freely of columns that the relation does not make public."""
     if relation != "label":
         only = f"{verb} is free only under neighbours 'label', where public columns are declared"

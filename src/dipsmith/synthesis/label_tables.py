@@ -79,7 +79,7 @@ class LabelTables:
         public = kinds.short_table(names)
         names = measured_columns(schema, release.measurements, public.column_names)
         codes = kinds.codes(schema, names)
-        reader = _Reader(schema, {n: codes[n] for n in codes.names}, often)
+        reader = _LabelTableReader(schema, {n: codes[n] for n in codes.names}, often)
 
         def bought() -> Iterable[LabelTable]:
             planned = [PlannedAnalysis.of(a) for a in release.card.analyses]
@@ -106,7 +106,7 @@ class LabelTables:
     ) -> LabelTables:
         """Of tables measured in this run, beside the distinct public rows that count; `purchases` tell what sums are of."""
         held = slice(None) if often.all() else np.flatnonzero(often)
-        reader = _Reader(schema, {n: codes[n][held] for n in codes.names}, often[held])
+        reader = _LabelTableReader(schema, {n: codes[n][held] for n in codes.names}, often[held])
         found = (*reader.count_tables(measured), *reader.bought(measured, purchases, held, same_rows=True))
         return cls(schema, often[held], held, found)
 
@@ -212,7 +212,7 @@ class DeterminedSums:
 
 
 @dataclass(frozen=True, eq=False)
-class _Reader:
+class _LabelTableReader:
     """Reads measured tables against the codes of the distinct public rows."""
 
     schema: Schema

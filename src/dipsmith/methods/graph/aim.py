@@ -64,7 +64,7 @@ from dipsmith.methods.graph.queries import marginal
 from dipsmith.methods.graph.stages import (
     graph_outlook,
     measure_columns,
-    measured_tables,
+    noisy_marginals,
     plan_columns,
     signal,
 )
@@ -288,7 +288,7 @@ class AIM:
             if quiet:
                 share *= ANNEALING
         fitted = fit_again(evidence, total, start=fitted, tolerance=tolerance(evidence, total, CLOSE))
-        return GraphModel.of(schema, fitted, columns.rows, measured_tables(curator, asked, columns))
+        return GraphModel.of(schema, fitted, columns.rows, noisy_marginals(curator, asked, columns))
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, then rounds of one choice and one marginal."""

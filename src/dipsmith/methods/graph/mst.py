@@ -57,7 +57,7 @@ from dipsmith.methods.graph.stages import (
     graph_outlook,
     measure_columns,
     measure_tables,
-    measured_tables,
+    noisy_marginals,
     plan_columns,
     signal,
     split_stages,
@@ -151,7 +151,7 @@ class MST:
         # Stage 4: the model.
         curator.report("fitting", 0.7)
         tolerance = min(ROUGHEST_FIT, max(FINEST_FIT, sum(e.noise_per_row(columns.total) for e in evidence) / 4))
-        measured = measured_tables(curator, answered_before, columns)
+        measured = noisy_marginals(curator, answered_before, columns)
         return fit_model(schema, columns, evidence, self.max_cells, tolerance, measured, start.factors)
 
     def candidates(self, schema: Schema) -> list[Pair]:

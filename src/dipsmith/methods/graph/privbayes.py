@@ -45,7 +45,7 @@ from dipsmith.methods.graph.stages import (
     graph_outlook,
     measure_columns,
     measure_tables,
-    measured_tables,
+    noisy_marginals,
     plan_columns,
     split_stages,
 )
@@ -124,7 +124,7 @@ class PrivBayes:
             families = families or [(name, ()) for name in schema.names]
             evidence += measure_tables(curator, [table_of(schema, family) for family in families])
         curator.report("fitting", 0.8)
-        tables = measured_tables(curator, asked, columns)
+        tables = noisy_marginals(curator, asked, columns)
         return fit_model(schema, columns, evidence, self.max_cells, TOLERANCE, tables)
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:

@@ -43,7 +43,7 @@ LEFT, RIGHT, CORE = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Embedding:
     """Where a factor goes in a clique: into which table, and how it is turned and spread over it."""
 
     table: int
@@ -52,9 +52,9 @@ class _Place:
     own_axes: tuple[int, ...]
 
 
-def _within(tree: JunctionTree, scope: Attributes, axes: Attributes, table: int = LEFT) -> _Place:
+def _within(tree: JunctionTree, scope: Attributes, axes: Attributes, table: int = LEFT) -> _Embedding:
     """How a table of some attributes lies along axes among which they are."""
-    return _Place(
+    return _Embedding(
         table,
         tuple(scope.index(n) for n in axes if n in scope),
         tuple(tree.sizes[n] if n in scope else 1 for n in axes),
@@ -77,7 +77,7 @@ class _Clique:
         self.tables: list[Array] = []
         self.sums: list[Array | None] = []
 
-    def place(self, tree: JunctionTree, scope: Attributes) -> _Place:
+    def place(self, tree: JunctionTree, scope: Attributes) -> _Embedding:
         """Where a factor of these attributes goes: into the smallest table that has them."""
         fitting = [i for i, axes in enumerate(self.axes) if set(scope) <= set(axes)]
         table = min(fitting, key=lambda i: prod(self.shapes[i]))
@@ -88,7 +88,7 @@ class _Clique:
         self.tables = [table.copy() for table in self.fixed]
         self.sums = [None] * len(self.tables)
 
-    def times(self, place: _Place, factor: Array) -> None:
+    def times(self, place: _Embedding, factor: Array) -> None:
         """Multiply by one more factor; what was summed along its own table stays a sum."""
         turned = factor.transpose(place.axes).reshape(place.shape)
         self.tables[place.table] *= turned
@@ -98,7 +98,7 @@ class _Clique:
             known *= turned
             self.sums[place.table] = known
 
-    def sum(self, place: _Place) -> Array:
+    def sum(self, place: _Embedding) -> Array:
         """Sum over everything but a factor's attributes, in their order."""
         return sum_axes(self.sum_along(place.table), place.own_axes)
 

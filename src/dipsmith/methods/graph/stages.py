@@ -78,7 +78,7 @@ def measure_tables(curator: Curator, tables: Sequence[Marginal]) -> list[Evidenc
     return [Evidence.of(m) for m in curator.measure(tables, list(shares))]
 
 
-def measured_tables(curator: Curator, asked: int, columns: Columns) -> tuple[NoisyTable, ...]:
+def noisy_marginals(curator: Curator, asked: int, columns: Columns) -> tuple[NoisyTable, ...]:
     """All noisy tables of marginals since the curator had answered `asked` questions, as they were measured."""
     exact = columns.rows is not None and not curator.schema.rules
     total, variance = (columns.total, 0.0) if exact else (columns.total, inf)
