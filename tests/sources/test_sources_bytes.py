@@ -18,7 +18,7 @@ from assurance.bytes import Run, differences
 from assurance.cases import Case, registered_cases
 from assurance.forms import CANARY, form_schema, form_table
 from assurance.pairs import PRIVATE
-from dipsmith.audit.trial import make_method
+from dipsmith.audit.trial import default_method
 from dipsmith.privacy.randomness import generator
 from dipsmith.sources import source
 
@@ -124,7 +124,7 @@ def test_a_cluster_leaves_the_same_bytes_for_the_same_rows(
         "from CSV": read.csv(str(tmp_path / "text"), header=True, schema=typed.schema, escape='"'),
         "in another order of columns": typed.select(*reversed(typed.columns)),
     }
-    run = Run(form_schema(relation), make_method(method, relation, PRIVATE))
+    run = Run(form_schema(relation), default_method(method, relation, PRIVATE))
     first = run.release(read.parquet(str(tmp_path / "one")), tmp_path, "first")
     findings = []
     for i, (name, data) in enumerate(forms.items()):
