@@ -119,5 +119,5 @@ def test_runs_on_private_rows_tell_no_time(dipsmith, study, office):
     for file in (study, office / "paid.yaml"):
         standings = told.setdefault(file.stem, [])
         Experiment.read(file, office / file.stem).run(1, standings.append)
-    assert [s.left for s in told["paid"]] == [None] * 3
-    assert any(s.left is not None for s in told["study"])
+    assert [s.seconds_left for s in told["paid"]] == [None] * 3
+    assert any(s.seconds_left is not None for s in told["study"])

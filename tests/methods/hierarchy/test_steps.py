@@ -281,7 +281,7 @@ def test_branches_have_their_own_order():
     model, events = fitted(method, codes=codes, epsilon="50")
     layers = model.noisy.hierarchy
     if layers.layers[0].groups == (("a",),):
-        assert [layers.layers[1].groups[i] for i in layers.layers[1].chosen] == [("b",), ("c",)]
+        assert [layers.layers[1].groups[i] for i in layers.layers[1].group_of] == [("b",), ("c",)]
     assert isinstance(layers.levels[2], LayerCells)
     assert total(events, "epsilon", "replace") == ds.PureDP(50).units
     # and with so little noise the table is the true one, whatever the order of its leaves
@@ -378,7 +378,7 @@ def test_auto_leaves_branches_of_different_length():
         model, events = fitted(method, codes=codes, epsilon="0.07", seed=seed)
         assert total(events, "epsilon", "replace") == ds.PureDP("0.07").units
         last = model.noisy.hierarchy.layers[-1]
-        groups = [last.groups[i] for i in last.chosen]
+        groups = [last.groups[i] for i in last.group_of]
         stopped += () in groups and any(groups)
         made = model.noisy.counts("project")
         for family in model.noisy.tree.families():
