@@ -233,6 +233,26 @@ def test_a_method_that_leaves_pairs_out_does_not_look_best(shared, visit):
     page.wait_for_selector("#apart", state="detached")
 
 
+def test_bars_of_pairs_have_one_scale_at_every_amount(shared, visit):
+    """Drawn against the worst of them they would stay as long whatever is spent."""
+    project = shared.project()
+    shared.choose(project, method="flat", amount="3")
+    page = visit()
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{project}/plan")
+    widest = (
+        "Math.max(...[...document.querySelectorAll('#errors svg.share .part')].map((s) => s.getAttribute('width')))"
+    )
+    page.wait_for_selector("#errors td:has-text('age × sex')")
+    before = page.evaluate(widest)
+    page.fill("#amount", "12")
+    for _ in range(100):
+        if page.evaluate(widest) < 0.9 * before:
+            break
+        page.wait_for_timeout(100)
+    assert 0 < page.evaluate(widest) < 0.5 * before <= 50, "before and after in percent of a full bar"
+
+
 def test_the_run_page_says_what_is_true_in_every_state(studio, people, visit, tmp_path):
     """Whoever opens the page while a run is not done reads of it first, and what Cancel does."""
     people(tmp_path)

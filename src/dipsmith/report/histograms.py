@@ -22,6 +22,8 @@ MOST_ROWS = 8
 """Levels of a list that have a bar of their own; the others share one."""
 UPRIGHT = 6
 """More ordered levels than this stand side by side."""
+NARROW = 40
+"""Of more levels outlines are finer, so that they do not cover the bars."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +90,12 @@ def _draw_upright(axis: Any, panel: Overlay, sides: Sequence[Floats]) -> None:
     fill = RULE if panel.public else INK
     axis.stairs(sides[0], edges, fill=True, color=fill, linewidth=0)
     made = () if panel.public else sides[1:]
+    finer = min(1.0, NARROW / len(panel.labels))
     for side in made:
-        axis.stairs(side, edges, color=PAPER, linewidth=2.6)
+        axis.stairs(side, edges, color=PAPER, linewidth=2.6 * finer)
     for i, side in enumerate(made):
-        axis.stairs(side, edges, **_outline_style(i, len(made)))
+        look = _outline_style(i, len(made))
+        axis.stairs(side, edges, **{**look, "linewidth": max(0.6, look["linewidth"] * finer)})
     axis.set_xticks(*few_labels(panel.labels, panel_room(axis)))
     axis.set_xlim(edges[0] - 0.2, edges[-1] + 0.2)
     end = scale_end(sides)
