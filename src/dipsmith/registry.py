@@ -44,13 +44,6 @@ def entry_points_of(group: str) -> dict[str, EntryPoint]:
     return found
 
 
-@cache
-def others_first(group: str) -> tuple[str, ...]:
-    """The names of a group's entry points, those of other packages before dipsmith's own."""
-    points = entry_points_of(group)
-    return tuple(sorted(points, key=lambda name: package_of(points[name]) == OURS))
-
-
 def package_of(point: EntryPoint) -> str:
     """The name of the distribution that registers an entry point."""
     return point.dist.name if point.dist is not None else "unknown"

@@ -26,7 +26,7 @@ from typing import Any, Protocol, cast
 import pyarrow as pa
 
 from dipsmith.errors import SourceError, UsageError
-from dipsmith.registry import entry_points_of, load, others_first
+from dipsmith.registry import entry_points_of, load
 
 Progress = Callable[[float], None]
 """Told the fraction read so far, 0 to 1."""
@@ -176,7 +176,8 @@ def source(
     given = Input(data, table, encoding, delimiter)
     if all(hasattr(type(data), verb) for verb in ("columns", "check", "batches", "describe")):
         return cast("Source", data)
-    for name in [given.scheme] if given.scheme in entry_points_of("sources") else others_first("sources"):
+    names = entry_points_of("sources")  # dipsmith's own come first in it, and are asked last
+    for name in [given.scheme] if given.scheme in names else reversed(names):
         found: Source | None = load("sources", name)(given)
         if found is not None:
             return found
