@@ -326,3 +326,17 @@ def test_rows_that_all_lie_in_one_bin_warn_of_nothing():
     middles = np.array([-0.2, np.nan])
     found = number.doubt(lambda *placements: middles, middles, np.array([0.0, 0.0, 55.0]), 1.0)
     assert isinstance(found, ColumnDoubt)
+
+
+def test_a_number_in_bins_is_no_category_and_one_of_single_values_is():
+    """Values within a bin are drawn, so that an effect of each of them would be made up; bins of one value are labels."""
+    wide = schema(SINGLE, {**AGES, "bins": {"width": 10}})
+    for formula in ("y ~ C(x)", "y ~ g | x"):
+        refused = cut_bin(RegressionFormula.parse(formula, wide.names), wide)
+        assert refused is not None
+        assert "as a category" in refused.reason
+    fine = schema(SINGLE, {"minimum": 0, "maximum": 3})
+    table = people().set_column(1, "x", pa.array(people()["x"].to_numpy() // 20 % 4))
+    assert cut_bin(RegressionFormula.parse("y ~ C(x)", fine.names), fine) is None
+    found, own = told(fine, "y ~ g + C(x)", table), ds.fit(table, "y ~ g + C(x)", reference={"g": "b"})
+    assert found["C(x)[T.2]"].estimate == pytest.approx(own["C(x)[T.2]"].value)

@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
+import pytest
 
 import dipsmith as ds
 from dipsmith.analyses.agreed_tables import NoisyMarginal
 from dipsmith.analyses.odds import odds_from_tables
 from dipsmith.analyses.results import Result
+from dipsmith.errors import NotCarried
 from dipsmith.regression.formula import RegressionFormula
 
 FIELDS = [
@@ -57,3 +60,23 @@ def test_noise_does_not_choose_which_rare_groups_are_told() -> None:
     """22 rows of a group have the rarer label, with noise of 40: 1 of 20 was told, .29 of these wrong."""
     each = noisy_odds("s ~ t", "t", [[8000, 1500], [120, 22]], 40.0, 200)
     assert not any(found["t[T.M]"].estimate is not None for found, _ in each)
+
+
+def test_odds_that_noise_hides_are_not_taken_from_rows_instead() -> None:
+    """A rare reference level with hardly a response: the table has no solution, and rows drawn from a model tell other odds."""
+    rng = np.random.default_rng(4)
+    group = rng.choice(4, 8000, p=[0.004, 0.396, 0.4, 0.2])
+    paid = rng.random(8000) < np.array([0.01, 0.15, 0.3, 0.5])[group]
+    fields = [
+        {"name": "g", "type": "integer", "minimum": 1, "maximum": 4},
+        {"name": "b", "type": "string", "enum": ["n", "y"], "other": "n"},
+        {"name": "h", "type": "integer", "minimum": 0, "maximum": 39},
+    ]
+    schema = ds.Schema.from_dict({"name": "p", "unit": "row", "neighbours": "add-remove", "fields": fields})
+    table = pa.table({"g": group + 1, "b": np.where(paid, "y", "n"), "h": rng.integers(0, 40, 8000)})
+    release = ds.synthesize(table, schema, ds.Flat(), budget=ds.PureDP(1), testing=True, noise_seed=2)
+    for family in ("auto", "firth"):
+        with pytest.raises(NotCarried, match="as large as what they count"):
+            ds.fit(release, "b ~ C(g)", family=family, replicates=10)
+        assert release.supports("b ~ C(g)", family=family).level == "not carried"
+    assert ds.fit(release, "b ~ I(g > 2)").direct

@@ -55,11 +55,18 @@ def labels():
 
 
 def test_odds_of_products_with_a_private_column_are_refused(labels):
-    """Running again covers .81 to .89 of such products where cells have 15 to 60 rows; single terms are answered."""
+    """Running again covers .81 to .89 of such products where cells have 15 to 60 rows."""
     with pytest.raises(NotCarried, match="combinations of 'a' × 's' are shrunk farther"):
         ds.fit(labels, "I(x < 4) ~ a * s", replicates=4, seed=1)
     assert labels.supports("I(x < 4) ~ a * s").level == "not carried"
-    assert "s[T.F]" in str(ds.fit(labels, "I(x < 4) ~ a + s", replicates=10, seed=1))
+
+
+def test_odds_of_public_columns_by_labels_are_refused(labels):
+    """Where one label is rare, running again covered .70 of the odds of a public column; differences of shares are told."""
+    with pytest.raises(NotCarried, match="odds of a public column are lost by shrunk labels"):
+        ds.fit(labels, "I(x < 4) ~ a + s", replicates=4, seed=1)
+    assert labels.supports("I(x < 4) ~ a + s").level == "not carried"
+    assert "s[T.F]" in str(ds.fit(labels, "I(x < 4) ~ a + s", family="ols", replicates=10, seed=1))
 
 
 def test_what_no_table_holds_is_refused_in_one_line(tree):

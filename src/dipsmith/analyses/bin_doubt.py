@@ -196,7 +196,14 @@ def numbers_among(names: Sequence[str], schema: Schema) -> tuple[BinnedNumber, .
 
 
 def cut_bin(formula: RegressionFormula, schema: Schema) -> Refusal | None:
-    """Why a formula is not answered that tells values of one bin apart; None where every comparison keeps bins whole."""
+    """Why a formula is not answered that tells values of one bin apart; None where comparisons and categories keep bins whole."""
+    for number in numbers_among(
+        [*dict.fromkeys((*formula.factors, *(n for names in formula.fixed for n in names)))], schema
+    ):
+        return Refusal(
+            f"{number.name} is known in bins, and as a category each of its values would have an effect of its own",
+            f"Use {number.name} as a number, or ask the steward for bins of one value",
+        )
     parts = [formula.response, *(factor for term in formula.terms for factor in term.factors)]
     steps = [n for part in parts for n in nodes(part) if isinstance(n, Operation) and n.signs[0] in (*COMPARISONS, "%")]
     for step in steps:

@@ -19,7 +19,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dipsmith.analyses.agreed_tables import Float, Names
-from dipsmith.analyses.bin_doubt import Values
+from dipsmith.analyses.bin_doubt import BinnedNumber, Values
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import midpoints
 from dipsmith.regression.arithmetic import Category, evaluate
@@ -165,7 +165,7 @@ def _columns(
     for name, codes in zip(names, grid, strict=True):
         values = given[name] if name in given else level_values(schema[name])
         if name in formula.factors and not isinstance(values, Category):
-            if isinstance(schema[name].domain, Bins):
+            if isinstance(schema[name].domain, Bins) and BinnedNumber.of(schema[name]) is not None:
                 raise UsageError(
                     f"formula '{abridge(formula.text)}': C({name}) asks for a level of every value, and '{name}' is known in "
                     "bins; use it as a number"

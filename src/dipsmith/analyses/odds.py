@@ -18,7 +18,7 @@ Reads noisy tables and public facts: post-processing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -70,34 +70,24 @@ def odds_from_tables(
 
     `rows` is the number of rows where it is public.
     """
-    tables = list(tables)
-    names = tuple(n for n in schema.names if n in formula.columns)
-    if not any(set(names) <= set(t.attributes) for t in tables):
+    held = _HeldTable.of(formula, schema, tables, rows)
+    if held is None:
         return None
-    terms = CrossProducts.terms_alone(formula, schema)
-    p = len(terms.names)
-    if schema.size(names) * p**2 > MOST_NUMBERS:
-        return None
-    columns = terms.columns_on(names, schema)
-    X, y = columns[:, :-1], columns[:, -1]
-    if not np.isin(y, (0.0, 1.0)).all():
-        raise UsageError("odds are those of a response with two levels, or of a comparison")
-    sizes = {a.name: a.size for a in schema.attributes}
-    agreement = AgreedTables.of(tables, [names], sizes, None if rows is None or schema.rules else float(rows))
-    n = agreement.table(names, agreement.measured_sums()).ravel()
+    terms, X, y, n = held.terms, held.X, held.y, held.n
+    p, back = len(terms.names), terms.back()
     solved = _solve(X, y, n)
     beta = np.zeros(p) if solved is None else solved
     q = scipy.special.expit(X @ beta)
     J = (X * (n * q * (1 - q))[:, None]).T @ X
     products = np.einsum("ci,cj,c->cij", X, X, q * (1 - q)).reshape(len(X), -1)
     draws = min(draws, max(DECIDE, MOST_WORK // products.size))
-    noise = _noise(agreement, names, draws, seed)
+    noise = held.draw_noise(draws, seed)
     first = next(noise)
-    if _is_swamped(J, (first @ products).reshape(-1, p, p)):
+    faint = _find_faint(X, y, n, first, back)
+    if _is_swamped(J, (first @ products).reshape(-1, p, p)) or (solved is None and faint.any()):
         return _nothing(formula, terms, n)
     if solved is None:
         return None
-    back = terms.back()
     # Of the formula's own coefficients: one without an end would decide how the others go together.
     shifts = np.concatenate([beta - _solve_many(X, y, n - drawn, beta) for drawn in chain([first], noise)]) @ back.T
     low, high = np.quantile(shifts, [0.025, 0.975], axis=0)
@@ -107,7 +97,7 @@ def odds_from_tables(
     inverse = back @ np.linalg.inv(J) @ back.T
     kept = [i for i, name in enumerate(terms.names) if not name.startswith("|")]
     values = back @ beta - (low + high) / 2
-    values[(high - low > WIDEST) | _may_be_nothing(X, y, n, first, back)] = np.nan
+    values[(high - low > WIDEST) | faint] = np.nan
     found = DirectEstimate(
         tuple(terms.names[i] for i in kept),
         values[kept],
@@ -118,7 +108,61 @@ def odds_from_tables(
         round(float(n.sum())),
         len(kept),
     )
-    return Result.of(formula.text, "logistic", None, found.with_doubts(_doubts(terms, schema, names, n, solved)))
+    return Result.of(formula.text, "logistic", None, found.with_doubts(_doubts(terms, schema, held.names, n, solved)))
+
+
+def hides_odds(
+    formula: RegressionFormula, schema: Schema, tables: Iterable[NoisyMarginal], *, rows: int | None = None
+) -> bool:
+    """Whether the noise of the table that holds all columns would hide odds of some group, were all odds alike.
+
+    Rows drawn from a model of such a table have other odds there, and the mechanism run again on them does not lose these a
+    second time.
+    """
+    held = _HeldTable.of(formula, schema, tables, rows)
+    if held is None:
+        return False
+    return bool(_find_faint(held.X, held.y, held.n, next(held.draw_noise(DECIDE, 0)), held.terms.back()).any())
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldTable:
+    """The noisy table of all columns of a formula: for every cell the terms X, whether the response y occurs, and the count n."""
+
+    names: tuple[str, ...]
+    terms: CrossProducts
+    agreement: AgreedTables
+    X: Float
+    y: Float
+    n: Float
+
+    @classmethod
+    def of(
+        cls, formula: RegressionFormula, schema: Schema, tables: Iterable[NoisyMarginal], rows: int | None
+    ) -> _HeldTable | None:
+        """None where no table holds all columns, or they are too large."""
+        tables = list(tables)
+        names = tuple(n for n in schema.names if n in formula.columns)
+        if not any(set(names) <= set(t.attributes) for t in tables):
+            return None
+        terms = CrossProducts.terms_alone(formula, schema)
+        if schema.size(names) * len(terms.names) ** 2 > MOST_NUMBERS:
+            return None
+        columns = terms.columns_on(names, schema)
+        X, y = columns[:, :-1], columns[:, -1]
+        if not np.isin(y, (0.0, 1.0)).all():
+            raise UsageError("odds are those of a response with two levels, or of a comparison")
+        sizes = {a.name: a.size for a in schema.attributes}
+        agreement = AgreedTables.of(tables, [names], sizes, None if rows is None or schema.rules else float(rows))
+        n = agreement.table(names, agreement.measured_sums()).ravel()
+        return cls(names, terms, agreement, X, y, n)
+
+    def draw_noise(self, draws: int, seed: int) -> Iterator[Float]:
+        """The noise of the table again, some draws at a time: draws × cells."""
+        random = generator(seed)
+        for some in batches(draws, sum(t.values.size for t in self.agreement.tables)):
+            table = self.agreement.table(self.names, self.agreement.redraw(random, some))
+            yield table.reshape(len(table), -1)
 
 
 def _doubts(
@@ -165,17 +209,19 @@ def _is_swamped(J: Float, noise: Float) -> bool:
     return bool(np.sqrt(np.mean(np.linalg.norm(root.T @ noise @ root, 2, axis=(1, 2)) ** 2)) > SWAMPED)
 
 
-def _may_be_nothing(X: Float, y: Float, n: Float, noise: Float, back: Float) -> Bools:
+def _find_faint(X: Float, y: Float, n: Float, noise: Float, back: Float) -> Bools:
     """Which coefficients of groups noise would hide, were all odds alike.
 
     What the noisy table itself says of a rare cell must not decide whether its odds are told: those would be told that noise
     has made large.
     """
-    share = float(np.clip(n @ y / n.sum(), 1e-6, 1 - 1e-6))
-    J = (X * (n * share * (1 - share))[:, None]).T @ X
-    moved = np.linalg.solve(J, ((noise * (y - share)) @ X).T)
     own = X @ np.linalg.inv(back)
     groups = (np.isclose(own, 0.0) | np.isclose(own, 1.0)).all(axis=0)
+    share = float(np.clip(n @ y / max(n.sum(), 1.0), 1e-6, 1 - 1e-6))
+    J = (X * (n * share * (1 - share))[:, None]).T @ X
+    if np.linalg.eigvalsh(J).min() <= 0:
+        return np.asarray(groups)
+    moved = np.linalg.solve(J, ((noise * (y - share)) @ X).T)
     return np.asarray(groups & (np.std(back @ moved, axis=1) > FAINT))
 
 
@@ -221,11 +267,3 @@ def _solve_many(X: Float, y: Float, n: Float, start: Float) -> Float:
         if longest.max() < 1e-6:
             break
     return beta
-
-
-def _noise(agreement: AgreedTables, names: tuple[str, ...], draws: int, seed: int) -> Iterator[Float]:
-    """The noise of the table drawn again, some draws at a time: draws × cells."""
-    random = generator(seed)
-    for some in batches(draws, sum(t.values.size for t in agreement.tables)):
-        table = agreement.table(names, agreement.redraw(random, some))
-        yield table.reshape(len(table), -1)

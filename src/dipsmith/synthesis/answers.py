@@ -36,7 +36,7 @@ from dipsmith.analyses.agreed_tables import NoisyMarginal
 from dipsmith.analyses.bin_doubt import binned_numbers, cut_bin, doubts_of_rows, raw_numbers, widening
 from dipsmith.analyses.direct import DECIDE, DRAWS, estimate_from, is_logistic
 from dipsmith.analyses.measure import Agenda
-from dipsmith.analyses.odds import odds_from_tables
+from dipsmith.analyses.odds import hides_odds, odds_from_tables
 from dipsmith.analyses.pairs import estimate_from_tables, find_unmeasured
 from dipsmith.analyses.results import Result, result_for
 from dipsmith.arrays import Floats
@@ -130,8 +130,7 @@ class AnswerRoute:
         if (refusal := next((part.refusal for part in found if part.refusal), None)) is not None:
             return cls(gap=Gap(asked, refusal.reason, refusal.ask))
         if any(_loses_a_term(part) for part in found):
-            hidden = "the noise of the tables that hold these columns is as large as what they count"
-            return cls(gap=Gap(asked, hidden, "Ask the steward for a larger budget, or for coarser labels"))
+            return cls(gap=_hidden_by_noise(asked))
         if found:
             return cls(tuple(found), planned)
         if release.schema.members is not None:
@@ -305,27 +304,51 @@ def _loses_a_term(found: Result) -> bool:
 def _gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
     """What the release lacks for intervals; odds of whole rows need one table of all columns, not of every two."""
     gap = missing_for(release, asked)
+    if gap is None and release.schema.neighbours == "label":
+        return _label_gap(release, analysis, asked)
     if gap is not None or analysis.family not in ("logistic", "firth"):
         return gap
-    if release.schema.neighbours == "label":
-        return _product_gap(release, analysis, asked)
     together = missing_for(release, *analysis.formula.columns)
     if together is None:
-        return None
+        return _hidden_by_noise(asked) if _noise_hides(release, analysis) else None
     reason = f"odds need one noisy table of all columns, and {_lower(together.reason)}"
     return Gap(asked, reason, f"Ask the steward to plan it (--analysis {quote(asked)})")
 
 
-def _product_gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
-    """Odds of a product with a private column: labels of rare cells are shrunk by more than a run on shrunk rows shows."""
-    for term in analysis.formula.terms:
-        names = {n.name for factor in term.factors for n in nodes(factor) if isinstance(n, Column)}
-        if len(term.factors) > 1 and names & set(release.schema.private):
+def _noise_hides(release: Release, analysis: Analysis) -> bool:
+    """Whether noise hides odds of some group in the noisy table that holds all columns."""
+    try:
+        return hides_odds(analysis.formula, release.schema, noisy_tables(release), rows=public_rows(release))
+    except UsageError:
+        return False  # missing values, or a term without a value in some bin
+
+
+def _hidden_by_noise(asked: str) -> Gap:
+    hidden = "the noise of the tables that hold these columns is as large as what they count"
+    return Gap(asked, hidden, "Ask the steward for a larger budget, or for coarser labels")
+
+
+def _label_gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
+    """What labels are shrunk in by more than a run on shrunk rows shows: odds of public columns, and rare products.
+
+    In 37 releases (4,000 rows, ε = 1, a label of .16) odds of a public column were covered .70 of the time, the product of
+    two private columns .79.
+    """
+    formula, private = analysis.formula, set(release.schema.private)
+    odds = analysis.family in ("logistic", "firth")
+    named = [{n.name for f in term.factors for n in nodes(f) if isinstance(n, Column)} for term in formula.terms]
+    response = {n.name for n in nodes(formula.response) if isinstance(n, Column)}
+    for term, names in zip(formula.terms, named, strict=True):
+        if len(term.factors) > 1 and len(names & private) >= (1 if odds else 2):
             what = " × ".join(f"'{name}'" for name in sorted(names))
             reason = (
                 f"labels of rare combinations of {what} are shrunk farther than running the mechanism again can show"
             )
-            return Gap(asked, reason, "Ask without the product, or with family='ols'")
+            instead = ", or with family='ols'" if odds else ", or ask the steward to plan it"
+            return Gap(asked, reason, f"Ask without the product{instead}")
+    if odds and not response & private and any(names & private for names in named):
+        reason = "odds of a public column are lost by shrunk labels, farther than running the mechanism again can show"
+        return Gap(asked, reason, "Ask for differences of shares (family='ols'), or for the odds of the label")
     return None
 
 
