@@ -426,6 +426,37 @@ def test_what_cannot_be_is_refused_before_a_charge(how, error, said):
         ds.learn_schema(small(None), **terms)
 
 
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"budget": ds.PureDP("1e-12")}, "too small"),
+        ({"budget": ds.ZCDP("1e-12")}, "too small"),
+        ({"unit": Unit("a", 2**60)}, "scale must be positive and at most"),
+        ({"delta": "1e-500"}, "δ must lie between 0 and 1"),
+        ({"delta": "1e-400000000"}, "δ must lie between 0 and 1"),
+        ({"delta": "1e-9", "budget": ds.PureDP(10**9)}, "lower ε to 1,000"),
+        ({"delta": "1e-250", "budget": ds.PureDP(900)}, "no threshold can be found"),
+    ],
+)
+def test_a_budget_that_buys_no_answer_is_refused_before_a_charge(tmp_path, how, said):
+    ledger, terms = ds.Ledger(tmp_path / "b.db"), {"budget": ds.PureDP(1), "unit": "row", **how}
+    ledger.grant("t", terms["budget"])
+    with pytest.raises((BudgetError, UsageError), match=said):
+        ds.learn_schema(small(None), neighbours="add-remove", name="t", ledger=ledger, out=tmp_path / "t.yaml", **terms)
+    assert ledger.show("t").spent_units == 0
+
+
+@pytest.mark.parametrize("terms", [["--skip", "a"] * 9, ["--epsilon", "0.000001"]])
+def test_advice_that_cannot_be_given_fails_no_paid_run(tmp_path, monkeypatch, terms):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("a,b\n" + "x,1\n" * 50)
+    ds.Ledger("b.db").grant("t", ds.PureDP(1))
+    asked = ["--epsilon", "1", "--delta", "1e-9", "--neighbours", "add-remove", "--unit", "row", "--ledger", "b.db"]
+    done = CliRunner().invoke(app, ["schema", "learn", "t.csv", *asked, *terms])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "t.yaml").is_file()
+
+
 def test_forms_and_magnitudes_of_values():
     def forms(values):
         return [FORMS[i] for i in Forms("a").place(pa.array(values))]

@@ -11,6 +11,7 @@ import pytest
 import dipsmith as ds
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema import Attribute, Categories, Marginal, Unit
 from dipsmith.synthesis import noisy_count
 from dipsmith.synthesis.column_map import map_columns
@@ -172,6 +173,33 @@ def test_what_is_no_condition_is_refused_before_a_charge(tmp_path, where, said):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "reach"), [("1e-12", 3.0e12), ("1e-8", 3.0e8), ("1", 3)])
+def test_an_answer_has_its_interval_however_small_the_budget(tmp_path, epsilon, reach):
+    ledger, budget = ds.Ledger(tmp_path / "b.db"), ds.PureDP(epsilon)
+    ledger.grant("people", budget)
+    found, _ = ds.count_where(people(), schema(), "sex = F", budget=budget, ledger=ledger, out=tmp_path / "a.json")
+    assert noisy_count._reach(
+        Measurement(None, np.zeros(1), 2 * float(1 / budget.exact) ** 2, budget, "discrete Laplace")
+    ) == pytest.approx(reach, rel=0.01)
+    assert found.low <= max(0, found.value) <= found.high
+
+
+def test_noise_too_wide_to_be_drawn_is_refused_before_a_charge(tmp_path):
+    ledger = ds.Ledger(tmp_path / "b.db")
+    ledger.grant("people", ds.PureDP(1))
+    wide = schema(unit={"column": "who", "max_rows": 10**30})
+    with pytest.raises(UsageError, match="scale must be positive and at most"):
+        ds.count_where(
+            people().append_column("who", pa.array(range(N))),
+            wide,
+            "sex = F",
+            budget=ds.PureDP(1),
+            ledger=ledger,
+            out=tmp_path / "a.json",
+        )
+    assert ledger.show("people").spent_units == 0
+
+
 def test_one_row_moves_the_table_that_is_measured_by_one():
     """By brute force over rows taken away or changed: the conditions cut all lawful rows into cells."""
     question = noisy_count._Question.of("age > 33 and age <= 60 and `job code` = 06 and pay < 50", schema())

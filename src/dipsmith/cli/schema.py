@@ -186,6 +186,7 @@ def learn(
     called, book = name_of(rows, name), Ledger(ledger)
     target = Path(f"{called}.yaml") if out is None else out
     budget, chance = divide_delta(book, called, epsilon, delta)
+    advice = advise_rho(len(set(rows.columns) - set(skip or ())), budget, delta)
     with warnings_as_notes(LostKey):
         found = learn_schema(
             rows,
@@ -208,7 +209,7 @@ def learn(
         "unsaid": list(found.unsaid),
         "request": found.request,
     }
-    if advice := advise_rho(len(rows.columns) - len(skip or ()), budget, delta):
+    if advice:
         warn(f"{advice}: ledger grant {called} --epsilon … --delta …")
     next_step = f"Learned {target}: look it over, then: {command('schema', 'check', target)}"
     answer(json, facts, str(found), next_step)

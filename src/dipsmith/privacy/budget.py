@@ -150,7 +150,7 @@ class ZCDP(_Amount):
     def from_approx(cls, epsilon: Amount, delta: Amount) -> ZCDP:
         """The largest ρ, rounded down, that implies (ε, δ)-differential privacy: no other budget of these is larger."""
         budget = cls(approx_to_rho(epsilon, delta))
-        object.__setattr__(budget, "stated", (float(PureDP(epsilon).exact), float(_delta(delta))))
+        object.__setattr__(budget, "stated", (float(PureDP(epsilon).exact), float(exact_delta(delta))))
         return budget
 
     @property
@@ -223,7 +223,7 @@ def rho_to_approx(rho: ZCDP | Amount, delta: Amount) -> float:
     >>> rho_to_approx(0.01656, 1e-9) > 1 > rho_to_approx(0.01655, 1e-9)
     True
     """
-    return smallest_epsilon((rho if isinstance(rho, ZCDP) else ZCDP(rho)).exact, _delta(delta))
+    return smallest_epsilon((rho if isinstance(rho, ZCDP) else ZCDP(rho)).exact, exact_delta(delta))
 
 
 def approx_to_rho(epsilon: Amount, delta: Amount) -> Fraction:
@@ -232,7 +232,7 @@ def approx_to_rho(epsilon: Amount, delta: Amount) -> Fraction:
     >>> round(float(approx_to_rho(1, 1e-9)), 5)
     0.01656
     """
-    budget, d = PureDP(epsilon), _delta(delta)
+    budget, d = PureDP(epsilon), exact_delta(delta)
     units = largest_rho(budget.exact, d, UNITS)
     if units < 1:
         shown = f"ε = {float(budget.exact):g} with δ = {float(d):g}"
@@ -240,7 +240,8 @@ def approx_to_rho(epsilon: Amount, delta: Amount) -> Fraction:
     return Fraction(min(units, LARGEST * UNITS), UNITS)
 
 
-def _delta(delta: Amount) -> Fraction:
+def exact_delta(delta: Amount) -> Fraction:
+    """δ without rounding; refused unless it lies between 1e-300 and 1."""
     exact, _ = _number(delta, "δ")
     if not Fraction(1, 10**300) <= exact < 1:
         raise BudgetError(f"δ must lie between 1e-300 and 1, for example 1e-9, got {_abridge(delta)}")

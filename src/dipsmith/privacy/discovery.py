@@ -44,6 +44,11 @@ from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.value_question import NamedCounts
 from dipsmith.schema import Schema
 
+LARGEST_EPSILON = 1000
+"""Beyond it e^ε, among which δ is divided, has hundreds of digits."""
+LEAST_CHANCE = Fraction(1, 1 << 1900)
+"""Probabilities are bounded to 2000 binary places (`tail_bound`)."""
+
 Discovery = Mapping[str, tuple[tuple[str, int], ...]]
 """For each column the released values and their noisy counts, the most frequent first."""
 
@@ -108,11 +113,17 @@ def delta_parts(budget: Budget) -> int:
     >>> delta_parts(PureDP("0.1")), delta_parts(ZCDP("0.1"))
     (4, 1)
     """
-    return 1 + 3 ** ceil(budget.exact) if isinstance(budget, PureDP) else 1
+    if not isinstance(budget, PureDP):
+        return 1
+    if budget.exact > LARGEST_EPSILON:
+        raise UsageError(f"{budget} leaves nothing of a δ: lower ε to {LARGEST_EPSILON:,} or less, or give no δ")
+    return 1 + int(3 ** ceil(budget.exact))
 
 
 def _gap(law: NoiseLaw, scale: Fraction, chance: Fraction) -> int:
     """The least distance that noise bridges with at most this probability."""
+    if chance < LEAST_CHANCE:
+        raise UsageError("so little of δ is left for each value that no threshold can be found: raise δ, or lower ε")
     nats = log(chance.denominator) - log(chance.numerator)
     width = scale_of(law)
     distance = ceil(width * nats if isinstance(law, DiscreteLaplace) else width * sqrt(2 * nats))

@@ -21,8 +21,8 @@ import yaml
 
 from dipsmith.codec.forms import Forms
 from dipsmith.counting.count import BatchRows
-from dipsmith.errors import SchemaError, UnsupportedError, UsageError
-from dipsmith.privacy.budget import ZCDP, Amount, Budget, PureDP
+from dipsmith.errors import BudgetError, SchemaError, UnsupportedError, UsageError
+from dipsmith.privacy.budget import ZCDP, Amount, Budget, PureDP, exact_delta
 from dipsmith.privacy.curator import Curator, Progress
 from dipsmith.privacy.discovery import ColumnCells, FrequentValues, Survey, delta_parts
 from dipsmith.privacy.events import Rehearsal
@@ -134,6 +134,7 @@ def learn_schema(
     stream = Stream.of(noise_seed)
     counted = BatchRows(rows, blank, stream.child("key").new_seed("key"))
     terms = _Terms(blank, budget, chance, declared_types(rows), request, testing)
+    terms.require_payable()
     if ledger is None:
         curator = Curator(counted, budget, stream=stream, journal=Rehearsal(), progress=progress)
         return terms.learn(curator, None)
@@ -184,7 +185,10 @@ def advise_rho(columns: int, budget: Budget, delta: Amount | None) -> str:
     if delta is None or not isinstance(budget, PureDP):
         return ""
     chances = log(columns * Forms("").size / FALSE_ALARM)
-    share, rho = float(FORMS_SHARE), ZCDP.from_approx(budget.exact, _delta_of(delta) / 2).rho
+    try:
+        share, rho = float(FORMS_SHARE), ZCDP.from_approx(budget.exact, _delta_of(delta) / 2).rho
+    except BudgetError:  # they buy no ρ that could be counted
+        return ""
     gain = columns / (share * budget.epsilon) * chances / sqrt(columns / (share * rho) * chances)
     if gain < WORTH_SAYING:
         return ""
@@ -193,12 +197,9 @@ def advise_rho(columns: int, budget: Budget, delta: Amount | None) -> str:
 
 def _delta_of(delta: Amount) -> Fraction:
     try:
-        found = Fraction(str(delta)) if isinstance(delta, float) else Fraction(delta)
-    except (ValueError, ZeroDivisionError):
-        found = Fraction(0)
-    if not 0 < found < 1:
-        raise UsageError(f"δ must lie between 0 and 1, for example 1e-9, got {delta}")
-    return found
+        return exact_delta(delta)
+    except BudgetError:
+        raise UsageError(f"δ must lie between 0 and 1, for example 1e-9, got {str(delta)[:40]}") from None
 
 
 def name_of(rows: Source, name: str | None) -> str:
@@ -263,11 +264,29 @@ class _Terms:
             return f"ε = {stated[0]:g}, δ = {stated[1] + float(self.delta) * delta_parts(PureDP(stated[0])):g}"
         return f"{self.budget}, δ = {float(self.delta):g}" if self.delta else str(self.budget)
 
+    @property
+    def shares(self) -> tuple[Budget, Budget]:
+        """What the first question costs, and all others together."""
+        first, rest = self.budget.split([FORMS_SHARE, 1 - FORMS_SHARE])
+        return first, rest
+
+    def require_payable(self) -> None:
+        """Refuse, while nothing is spent, a budget that one of the questions could not be asked for, whatever columns hold."""
+        columns, terms = self.blank.names, (str(self.blank.priced_as), self.blank.unit.max_rows)
+        first, rest = self.shares
+        rest.split([1, 2 * (LEVELS_WEIGHT * len(columns))])
+        # No question gets noise as wide as one of all columns for so much of the rest.
+        least = rest.split(2 * LEVELS_WEIGHT)[0]
+        for budget in (first, least):
+            Survey("forms", self.blank, tuple(map(Forms, columns))).price(*terms, budget, "")
+        for budget in (rest, least) if self.delta else ():
+            FrequentValues(columns, self.delta).price(*terms, budget, "")
+
     def learn(self, curator: Curator, head: str | None) -> LearnedSchema:
         """Ask the four questions and write the draft."""
         columns = self.blank.names
         curator.report("forms", 0.0)
-        first, rest = self.budget.split([FORMS_SHARE, 1 - FORMS_SHARE])
+        first, rest = self.shares
         forms = self._survey(curator, "forms", [Forms(n) for n in columns], first)
         types = {
             n: find_type(n, counts, doubt, self.declared.get(n))

@@ -12,7 +12,7 @@ import uuid
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
-from math import acosh, ceil, exp, log, sqrt
+from math import asinh, ceil, exp, log, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,12 @@ from dipsmith.counting.pushed import rows_of
 from dipsmith.counting.tally import check_size
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.calibration import price_table
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.privacy.measurement import Measurement
+from dipsmith.privacy.noisy_table import is_single, public_groups
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.reservation import Reservation, require_accountability
@@ -104,6 +106,12 @@ class _Question:
         """What is measured: all conditions, crossed."""
         return Marginal(self.schema, tuple(self.columns))
 
+    def require_payable(self, budget: Budget) -> None:
+        """Refuse, while nothing is spent, a budget so small that no noise can be drawn for it."""
+        relation, cells = str(self.schema.priced_as), self.table
+        single = is_single(cells, public_groups(cells, relation))
+        price_table(relation, self.schema.unit.max_rows, cells, budget, single, "")
+
     def answer(self, measured: Measurement) -> int:
         """The noisy count of the rows that meet all conditions."""
         shape = [self.schema[name].size for name in self.columns]
@@ -144,6 +152,7 @@ def count_where(
     schema alone: the answer satisfies `budget` for the schema's unit and neighbours.
     """
     question = _Question.of(where, schema)
+    question.require_payable(budget)
     require_accountability(ledger, noise_seed, testing=testing)
     rows, stream = map_columns(data, question.columns), Stream.of(noise_seed)
     rows.check((*schema.columns, *question.columns))
@@ -206,8 +215,8 @@ def _reach(measured: Measurement) -> int:
         return 0
     if measured.mechanism != "discrete Laplace":
         return ceil(1.959964 * sqrt(variance))
-    # P(|X| > k) = 2q^(k+1)/(1+q) with q = exp(-x), cosh x = 1 + 1/variance.
-    x = acosh(1 + 1 / variance)
+    # P(|X| > k) = 2q^(k+1)/(1+q) with q = exp(-x), cosh x − 1 = 2 sinh²(x/2) = 1/variance.
+    x = 2 * asinh(sqrt(1 / (2 * variance)))
     return max(0, ceil(log(2 / (0.05 * (1 + exp(-x)))) / x - 1))
 
 
