@@ -209,6 +209,27 @@ def cut_by_magnitude(scale: Scale, cells: CellCounts, spikes: Sequence[tuple[flo
     )
 
 
+def drop_empty_bins(cut: Cut, step: float) -> Cut:
+    """Bins that hold at least one multiple of `step` each; noise may cut finer than values are.
+
+    >>> drop_empty_bins(Cut({"bins": {"edges": [0, 0.3, 0.6, 1.1, 2]}}, "4 bins"), 1.0)
+    Cut(keys={'bins': {'edges': [0, 0.3, 2]}}, reason='2 bins')
+    """
+    bins = cut.keys.get("bins")
+    if not isinstance(bins, dict) or "edges" not in bins:
+        return cut
+    first, *others, last = (float(edge) for edge in bins["edges"])
+    kept = [first]
+    for edge in others:
+        if ceil(edge / step - 1e-9) > ceil(kept[-1] / step - 1e-9):
+            kept.append(edge)
+    if len(kept) > 1 and ceil(last / step - 1e-9) == ceil(kept[-1] / step - 1e-9):
+        kept.pop()
+    kept.append(last)
+    reason = cut.reason.replace(f"{len(bins['edges']) - 1} bins", f"{len(kept) - 1} bins")
+    return Cut({**cut.keys, "bins": {**bins, "edges": _edges("number", kept)}}, reason)
+
+
 def nice_step(span: float, cells: int) -> float:
     """The smallest step of 1, 2 or 5 times a power of ten that covers a span in so many cells.
 

@@ -358,7 +358,11 @@ class _Terms:
         )
         unsaid = tuple(f.column for f in fields if f.keys is None)
         guarantee = f"{self.price}, unit {self.blank.unit}, neighbours {self.blank.neighbours}"
-        return LearnedSchema(text, _schema_of(text), unsaid, guarantee, self.request, head, self.testing)
+        try:
+            schema = _schema_of(text)
+        except SchemaError:  # it was paid for: the steward gets it, and `schema check` says what to mend
+            schema = None
+        return LearnedSchema(text, schema, unsaid, guarantee, self.request, head, self.testing)
 
     def learned_before(self, earlier: AlreadyReleased) -> LearnedSchema:
         """The draft that this request made."""

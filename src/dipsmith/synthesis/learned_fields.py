@@ -29,6 +29,7 @@ from dipsmith.schema.proposals import (
     cut_by_mass,
     cut_by_values,
     divide_full,
+    drop_empty_bins,
     finer_edges,
     nice_step,
 )
@@ -96,7 +97,7 @@ def find_type(column: str, counts: Ints, doubt: float, declared: str | None) -> 
     blank = by["blank"] > doubt
 
     def real(*forms: str) -> bool:
-        return sum(by[f] for f in forms) > max(doubt, FEW * known)
+        return sum(by[f] for f in forms) > max(doubt * sqrt(len(forms)), FEW * known)
 
     def of(kind: Type, missing: bool, precision: str | None = None, spelling: Spelling | None = None) -> FoundType:
         return FoundType(column, kind, missing, precision, spelling, known + words, doubt)
@@ -130,7 +131,7 @@ def find_type(column: str, counts: Ints, doubt: float, declared: str | None) -> 
     fine = {"1 decimal": "0.1", "2 decimals": "0.01", "more decimals": None, "1.234": "0.001"}
     finest = next((f for f in ("more decimals", "1.234", "2 decimals", "1 decimal") if real(f)), None)
     worded = real("text")
-    number = of("number", empty or worded, "1" if finest is None else fine[finest])
+    number = of("number", empty or worded, None if finest is None else fine[finest])
     return replace(number, words=worded)
 
 
@@ -273,6 +274,8 @@ def number_field(extent: ValueExtent, fine: CellCounts | None, columns: int) -> 
         many = SPIKE_SHARE * max(0.0, float(fine.counts.sum()))
         points = [value for value, rows in extent.spikes if rows >= many and found.precision]
         cut = cut_by_mass(scale, _from_zero(fine, fine.trim()), columns, points, step)
+    if scale == "number" and found.precision is not None:
+        cut = drop_empty_bins(cut, step)
     if scale == "integer" and (alone := _one_value(extent)) is not None:
         only = f"only {alone:g} surely occurs; other values, if any, are fewer rows than noise hides"
         return DraftField(found.column, None, f"{only}: say its bounds, or leave the column out")
