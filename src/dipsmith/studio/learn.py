@@ -87,15 +87,19 @@ def _terms(workspace: Workspace, project: Project) -> dict[str, Any]:
         raise UsageError("say first what is protected: neighbours and unit, above; the first charge fixes both")
     if draft.get("members") is not None or unit == "household":
         raise UnsupportedError("households with members are not learned at once; describe their columns by hand")
-    if isinstance(unit, dict) and not str(unit.get("max_rows", "")).isdigit():
+    if unit != "row" and not (isinstance(unit, dict) and isinstance(unit.get("column"), str)):
+        raise UsageError(
+            "say whose rows are protected, above: each row by itself, or those of a unit that a column names"
+        )
+    if isinstance(unit, dict) and not str(unit.get("max_rows", "")).isdecimal():
         raise UsageError("say how many rows of one unit there are at most, above")
     complete = {c["name"] for c in report(workspace, draft)["columns"] if not c["error"]}
-    fields = {str(f.get("name")): f for f in draft["fields"]}
+    fields = {str(f.get("name")): f for f in draft["fields"] if isinstance(f, dict)}
     private = [n for n, f in fields.items() if f.get("role") == "private"] if relation == "label" else []
     wanted = [n for n in fields if n not in complete or n in private]
     if not [n for n in fields if n not in complete]:
         raise UsageError("every column is complete: there is nothing to learn")
-    whom = [str(unit["column"]), int(unit["max_rows"]), unit.get("per")] if isinstance(unit, dict) else []
+    whom = [unit["column"], int(unit["max_rows"]), unit.get("per")] if isinstance(unit, dict) else []
     skip = [c for c in project.columns if c not in wanted and c not in whom[:1]]
     return {"unit": whom, "neighbours": relation, "private": private, "skip": skip}
 
@@ -118,8 +122,8 @@ def _fill_draft(
     complete = {c["name"] for c in report(workspace, draft)["columns"] if not c["error"]}
     found = {f["name"]: f for f in learned.get("fields") or []}
     fields, unsaid = [], []
-    for field in draft["fields"]:
-        name = field.get("name")
+    for field in (f for f in draft["fields"] if isinstance(f, dict)):
+        name = str(field.get("name"))
         if name in found and name not in complete:
             field = {**found[name], **{key: field[key] for key in _OF_A_COLUMN if key in field}}
         elif name not in found and name not in skip and name not in complete:
