@@ -23,7 +23,7 @@ MOST_ROWS = 8
 UPRIGHT = 6
 """More ordered levels than this stand side by side."""
 NARROW = 40
-"""Of more levels outlines are finer, so that they do not cover the bars."""
+"""Of more levels outlines are finer and have no rim, so that they do not cover the bars."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +91,8 @@ def _draw_upright(axis: Any, panel: Overlay, sides: Sequence[Floats]) -> None:
     axis.stairs(sides[0], edges, fill=True, color=fill, linewidth=0)
     made = () if panel.public else sides[1:]
     finer = min(1.0, NARROW / len(panel.labels))
-    for side in made:
-        axis.stairs(side, edges, color=PAPER, linewidth=2.6 * finer)
+    for side in made if finer == 1 else ():
+        axis.stairs(side, edges, color=PAPER, linewidth=2.6)
     for i, side in enumerate(made):
         look = _outline_style(i, len(made))
         axis.stairs(side, edges, **{**look, "linewidth": max(0.6, look["linewidth"] * finer)})
