@@ -216,7 +216,8 @@ def _find_faint(X: Float, y: Float, n: Float, noise: Float, back: Float) -> Bool
     has made large.
     """
     own = X @ np.linalg.inv(back)
-    groups = (np.isclose(own, 0.0) | np.isclose(own, 1.0)).all(axis=0)
+    one, none = np.isclose(own, 1.0), np.isclose(own, 0.0)
+    groups = (one | none).all(axis=0) & ~one.all(axis=0)  # beside numbers an intercept is far from all rows
     share = float(np.clip(n @ y / max(n.sum(), 1.0), 1e-6, 1 - 1e-6))
     J = (X * (n * share * (1 - share))[:, None]).T @ X
     if np.linalg.eigvalsh(J).min() <= 0:
