@@ -80,3 +80,15 @@ def test_odds_that_noise_hides_are_not_taken_from_rows_instead() -> None:
             ds.fit(release, "b ~ C(g)", family=family, replicates=10)
         assert release.supports("b ~ C(g)", family=family).level == "not carried"
     assert ds.fit(release, "b ~ I(g > 2)").direct
+
+
+def test_an_intercept_far_from_all_rows_does_not_refuse() -> None:
+    """Beside a number of 990 to 993 the intercept is 990 units away: as wide as can be, and nobody asked for it."""
+    far = {"name": "x", "type": "integer", "minimum": 990, "maximum": 993, "bins": {"width": 1}}
+    schema = ds.Schema.from_dict({"name": "p", "unit": "row", "neighbours": "replace", "fields": [far, FIELDS[1]]})
+    counts = np.array([[900.0, 150.0], [900.0, 250.0], [900.0, 400.0], [900.0, 620.0]])
+    table = NoisyMarginal(("x", "s"), counts, np.full(counts.shape, 400.0), False)
+    found = odds_from_tables(RegressionFormula.parse("s ~ x", schema.names), schema, [table], rows=5020, draws=200)
+    assert found is not None
+    assert found["Intercept"].estimate is not None
+    assert found["x"].estimate is not None

@@ -97,7 +97,7 @@ def odds_from_tables(
     inverse = back @ np.linalg.inv(J) @ back.T
     kept = [i for i, name in enumerate(terms.names) if not name.startswith("|")]
     values = back @ beta - (low + high) / 2
-    values[(high - low > WIDEST) | faint] = np.nan
+    values[_find_endless(X @ np.linalg.inv(back), high - low) | faint] = np.nan
     found = DirectEstimate(
         tuple(terms.names[i] for i in kept),
         values[kept],
@@ -224,6 +224,13 @@ def _find_faint(X: Float, y: Float, n: Float, noise: Float, back: Float) -> Bool
         return np.asarray(groups)
     moved = np.linalg.solve(J, ((noise * (y - share)) @ X).T)
     return np.asarray(groups & (np.std(back @ moved, axis=1) > FAINT))
+
+
+def _find_endless(own: Float, width: Float) -> Bools:
+    """Which coefficients noise may move without end: of numbers by their standard deviation; no intercept beside these."""
+    groups = (np.isclose(own, 0.0) | np.isclose(own, 1.0)).all(axis=0)
+    endless = np.where(groups, width, width * own.std(axis=0)) > WIDEST
+    return endless if groups.all() else endless & ~np.isclose(own, 1.0).all(axis=0)
 
 
 def _nothing(formula: RegressionFormula, terms: CrossProducts, n: Float) -> Result:
