@@ -357,6 +357,9 @@ def test_it_is_charged_once_in_the_ledger(tmp_path):
     again = ds.learn_schema(people(500), request="r1", out=tmp_path / "d.yaml", **how)
     assert again.text == found.text == (tmp_path / "d.yaml").read_text("utf-8")
     assert ledger.show("people").remaining_units == ds.PureDP("0.6").units
+    for delta in (None, "1e-3"):
+        with pytest.raises(BudgetError, match="had δ '1e-09', got "):
+            ds.learn_schema(people(500), request="r1", out=tmp_path / "d.yaml", **{**how, "delta": delta})
     with pytest.raises(BudgetError, match="is left"):
         ds.learn_schema(people(500), out=tmp_path / "e.yaml", **{**how, "budget": ds.PureDP("0.7")})
     assert not (tmp_path / "e.yaml").exists()

@@ -201,7 +201,7 @@ class Ledger:
         def decide(books: Books) -> list[Entry]:
             known = books.runs.get(request["request"])
             if known is not None and known.state != "cancelled":
-                require_same(known, name, budget, protects, method)
+                require_same(known, name, budget, protects, method, delta)
                 self._require_same_source(known, digests)
                 require_resumable(known)
                 return []

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -146,14 +147,22 @@ def refund(books: Books, request_id: str, seq: int | None = None) -> list[Entry]
     return [("cancelled", {"request": request_id})]
 
 
-def require_same(run: PaidRun, name: str, budget: Budget, protects: Protection, method: str) -> None:
+def require_same(
+    run: PaidRun, name: str, budget: Budget, protects: Protection, method: str, delta: Fraction = Fraction(0)
+) -> None:
     """Refuse a request id that comes back with another request."""
     # What was released under a ledger of format 1 is returned: nothing is drawn or charged for it.
     noted = protects if run.state == "reserved" else as_format_1_noted(protects)
     if run.protects != protects and run.protects == noted:
         protects = noted
-    asked = {"dataset": name, "budget": budget, **_terms(protects), "method": method}
-    first = {"dataset": run.name, "budget": run.budget, **_terms(run.protects), "method": run.method}
+    asked = {"dataset": name, "budget": budget, **_terms(protects), "method": method, "δ": str(float(delta))}
+    first = {
+        "dataset": run.name,
+        "budget": run.budget,
+        **_terms(run.protects),
+        "method": run.method,
+        "δ": str(float(run.delta)),
+    }
     for what, value in asked.items():
         if value != first[what]:
             raise BudgetError(f"request '{run.id}' had {what} '{first[what]}', got '{value}': use a new request id")
