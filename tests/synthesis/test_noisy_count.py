@@ -2,6 +2,7 @@
 
 import json
 from datetime import date
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 
 import dipsmith as ds
 from dipsmith.counting.pushed import rows_of
-from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema import Attribute, Categories, Marginal, Unit
 from dipsmith.synthesis import noisy_count
@@ -241,3 +242,41 @@ def test_the_command_prints_and_keeps_the_answer(tmp_path, monkeypatch, capsys):
     assert not app([*words, "age in [30, 71)"], standalone_mode=False)
     assert "rows of 'people' where age in [30, 71), ± 14.1 by noise" in capsys.readouterr().out
     assert json.loads((tmp_path / "a.json").read_text())["guarantee"].startswith("ε = 0.1, unit row")
+
+
+class Failing:
+    """Rows that cannot be read, and note what the ledger says when they are asked for."""
+
+    columns = ("age", "pay", "born", "job code", "sex", "staff")
+
+    def __init__(self, ledger):
+        self.ledger, self.seen = ledger, []
+
+    def check(self, required):
+        """Nothing is wrong with the header."""
+
+    def describe(self):
+        return "rows"
+
+    def batches(self, columns, progress=None):
+        self.seen.append((self.ledger.run("r").state, self.ledger.show("people").spent))
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("kind", ["count", "learn"])
+def test_rows_are_asked_for_after_the_charge_which_stays(tmp_path, kind):
+    ledger, budget = ds.Ledger(tmp_path / "b.db"), ds.PureDP(1)
+    ledger.grant("people", ds.PureDP(3))
+    rows, terms = Failing(ledger), {"budget": budget, "ledger": ledger, "out": tmp_path / "answer", "request": "r"}
+    how = {"neighbours": "add-remove", "unit": "row", "name": "people", **terms}
+    run = (
+        partial(ds.count_where, rows, schema(), "sex = F", **terms)
+        if kind == "count"
+        else partial(ds.learn_schema, rows, **how)
+    )
+    for error in (RuntimeError, BudgetError):  # the same request never draws again
+        with pytest.raises(error):
+            run()
+    assert rows.seen == [("read", 1)]
+    assert (ledger.run("r").state, ledger.show("people").spent) == ("failed", 1)
+    assert not list(tmp_path.glob("*answer*")), "nothing half-written was left"
