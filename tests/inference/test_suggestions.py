@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dipsmith as ds
-from dipsmith.audit.trial import make_method
+from dipsmith.audit.trial import default_method
 from dipsmith.errors import HopelessNoise
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.schema import Schema
@@ -41,7 +41,7 @@ def people(n: int = 2000) -> pa.Table:
 
 def answered(name: str, relation: str, budget: str, analyses: tuple[str, ...] = ()) -> str | None:
     """The formula that the report suggests, once `fit` has answered it."""
-    method = make_method(name, relation, ("sex", "race"))
+    method = default_method(name, relation, ("sex", "race"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HopelessNoise)
         release = ds.synthesize(
