@@ -15,7 +15,9 @@ from dipsmith.privacy.measurement import Measurement
 from dipsmith.regression.tables import tables_needed
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
 from dipsmith.schema.analysis import PlannedAnalysis
-from dipsmith.schema.bins import singles
+from dipsmith.schema.bins import by_width, singles
+
+WIDE = Attribute("x", "integer", by_width("integer", 0, 9, 5))
 
 
 def schema_of(relation="replace", unit=None):
@@ -50,7 +52,7 @@ def frame_of(codes):
     return pd.DataFrame(
         {
             "y": codes["y"].astype(float) - 8,
-            "x": codes["x"].astype(float) + 4,
+            "x": codes["x"].astype(int) + 4,
             "s": np.array(["F", "M"])[codes["s"]],
             "r": np.array(["A", "B", "C"])[codes["r"]],
             "g": codes["g"].astype(str),
@@ -81,6 +83,7 @@ FORMULAS = [
     ('I(r == "B") ~ s + x', 'I(1.0 * (r == "B")) ~ s + x'),
     ("I(y * h) ~ s + g", None),
     ("y ~ 1", None),
+    ("y ~ s + C(x)", None),
 ]
 
 
@@ -127,7 +130,6 @@ def test_what_was_not_measured_is_said():
     ("analysis", "message"),
     [
         (PlannedAnalysis("s ~ x", model="logistic"), "a logistic regression is not determined by tables of pairs"),
-        (PlannedAnalysis("y ~ C(x)"), r"C\(x\) asks for a level of every value"),
         (PlannedAnalysis("log(y) ~ s"), r"log\(1 \+ x\)"),
         (PlannedAnalysis("r ~ s"), "the response has 3 levels"),
         (PlannedAnalysis("y ~ g | by g"), "also one of its terms"),
@@ -138,6 +140,13 @@ def test_what_tables_cannot_tell_is_refused(analysis, message):
     tables = [counted(codes, names) for names in combinations(codes.schema.names, 2)]
     with pytest.raises(UsageError, match=message):
         estimate_from_tables(analysis, codes.schema, tables)
+
+
+def test_a_category_of_wide_bins_is_refused():
+    schema = Schema("t", (Attribute("y", "integer", singles("integer", 0, 3)), WIDE), Unit(), "replace")
+    codes = Codes.of(schema, {"y": np.arange(4), "x": np.arange(4) % 2}, 4)
+    with pytest.raises(UsageError, match=r"C\(x\) asks for a level of every value"):
+        estimate_from_tables("y ~ C(x)", schema, [counted(codes, ("y", "x"))])
 
 
 def test_missing_values_are_refused():
