@@ -8,7 +8,8 @@ import pytest
 
 import dipsmith as ds
 from dipsmith.analyses.agreed_tables import NoisyMarginal
-from dipsmith.analyses.odds import odds_from_tables
+from dipsmith.analyses.direct import batches
+from dipsmith.analyses.odds import _pieces, odds_from_tables
 from dipsmith.analyses.results import Result
 from dipsmith.errors import NotCarried
 from dipsmith.regression.formula import RegressionFormula
@@ -92,3 +93,24 @@ def test_an_intercept_far_from_all_rows_does_not_refuse() -> None:
     assert found is not None
     assert found["Intercept"].estimate is not None
     assert found["x"].estimate is not None
+
+
+def test_draws_of_a_large_table_are_handled_in_pieces_and_end_early_where_nothing_is_told() -> None:
+    """Memory is that of a few draws; where the first few tell that noise hides every slope, no more are made."""
+    assert list(_pieces(50, 1_000)) == list(batches(50, 1_000))
+    assert list(_pieces(50, 10**6)) == [20, 20, 10]
+    fields = [{"name": n, "type": "integer", "minimum": 0, "maximum": 249, "bins": {"width": 1}} for n in ("x", "z")]
+    schema = ds.Schema.from_dict(
+        {"name": "p", "unit": "row", "neighbours": "replace", "fields": [*fields, {**FIELDS[1]}]}
+    )
+    values = np.random.default_rng(5).poisson(40_000 / (250 * 250 * 2), (250, 250, 2)).astype(float)
+    parsed = RegressionFormula.parse("s ~ x + z", schema.names)
+    for sd, told in ((0.2, True), (60.0, False)):
+        noise = np.rint(sd * np.random.default_rng(6).normal(size=values.shape))
+        table = NoisyMarginal(schema.names, values + noise, np.full(values.shape, sd**2), False)
+        found = odds_from_tables(parsed, schema, [table], rows=round(values.sum()), draws=40)
+        assert found is not None
+        assert (found["x"].estimate is not None) is told
+        assert (found.refusal is None) is told
+    assert found.refusal is not None
+    assert "noise of the tables" in found.refusal.reason

@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 
 from dipsmith.analyses.agreed_tables import AgreedTables, Float, NoisyMarginal
-from dipsmith.analyses.bin_doubt import ColumnDoubt, Values, binned_numbers, cut_bin
+from dipsmith.analyses.bin_doubt import ColumnDoubt, Refusal, Values, binned_numbers, cut_bin
 from dipsmith.analyses.cross_products import CrossProducts
 from dipsmith.analyses.direct import DECIDE, DRAWS, DirectEstimate, batches
 from dipsmith.analyses.pairs import estimate_from_tables
@@ -41,6 +41,14 @@ from dipsmith.schema.analysis import PlannedAnalysis
 
 MOST_NUMBERS, MOST_WORK = 20_000_000, 400_000_000
 """Cells times pairs of coefficients, and that times draws of the noise where there are more than a few."""
+
+AT_ONCE, FEWEST = 8_000_000, 20
+"""Draws of the noise times cells that are handled at once, and the fewest draws that tell whether there is an answer."""
+
+HIDDEN = Refusal(
+    "the noise of the tables that hold these columns is as large as what they count",
+    "Ask the steward for a larger budget, or for coarser labels",
+)
 
 SWAMPED = 0.5
 """Noise on J, in units of J itself, above which its inverse says nothing."""
@@ -89,15 +97,21 @@ def odds_from_tables(
     if solved is None:
         return None
     # Of the formula's own coefficients: one without an end would decide how the others go together.
-    shifts = np.concatenate([beta - _solve_many(X, y, n - drawn, beta) for drawn in chain([first], noise)]) @ back.T
-    low, high = np.quantile(shifts, [0.025, 0.975], axis=0)
+    own, shifts = X @ np.linalg.inv(back), np.empty((0, p))
+    slopes = [name != "Intercept" for name in terms.names]
+    for drawn in chain([first], noise):
+        shifts = np.concatenate([shifts, (beta - _solve_many(X, y, n - drawn, beta)) @ back.T])
+        low, high = np.quantile(shifts, [0.025, 0.975], axis=0)
+        untold = faint | _find_endless(own, high - low)
+        if len(first) < DECIDE and untold[slopes].all():  # draws of a large table take long
+            return _nothing(formula, terms, n)
     raw = np.std(shifts, axis=0)
     scale = np.divide((high - low) / 3.92, raw, out=np.zeros_like(raw), where=raw > 0)
     spread = np.atleast_2d(np.cov(shifts, rowvar=False)) * np.outer(scale, scale)
     inverse = back @ np.linalg.inv(J) @ back.T
     kept = [i for i, name in enumerate(terms.names) if not name.startswith("|")]
     values = back @ beta - (low + high) / 2
-    values[_find_endless(X @ np.linalg.inv(back), high - low) | faint] = np.nan
+    values[untold] = np.nan
     found = DirectEstimate(
         tuple(terms.names[i] for i in kept),
         values[kept],
@@ -160,9 +174,18 @@ class _HeldTable:
     def draw_noise(self, draws: int, seed: int) -> Iterator[Float]:
         """The noise of the table again, some draws at a time: draws × cells."""
         random = generator(seed)
-        for some in batches(draws, sum(t.values.size for t in self.agreement.tables)):
+        for some in _pieces(draws, sum(t.values.size for t in self.agreement.tables)):
             table = self.agreement.table(self.names, self.agreement.redraw(random, some))
             yield table.reshape(len(table), -1)
+
+
+def _pieces(draws: int, numbers: int) -> Iterator[int]:
+    """How many draws are handled at a time: of large tables few, so that memory stays bounded."""
+    if DECIDE * numbers <= AT_ONCE:
+        yield from batches(draws, numbers)
+        return
+    for done in range(0, draws, FEWEST):
+        yield min(FEWEST, draws - done)
 
 
 def _doubts(
@@ -238,7 +261,8 @@ def _nothing(formula: RegressionFormula, terms: CrossProducts, n: Float) -> Resu
     names = tuple(name for name in terms.names if not name.startswith("|"))
     none = np.full(len(names), np.nan)
     whole = np.diag(none)
-    found = DirectEstimate(names, none, whole, whole, float("nan"), 1.0, round(float(n.sum())), len(names))
+    rows = round(float(n.sum()))
+    found = DirectEstimate(names, none, whole, whole, float("nan"), 1.0, rows, len(names), refusal=HIDDEN)
     return Result.of(formula.text, "logistic", None, found)
 
 

@@ -129,8 +129,11 @@ def synthesize(
     if where is None:
         where, message = release.save(out, format=format, escape=escape), "Written to"  # type: ignore[arg-type]
     for result in release.results:
+        hidden = [c.name for c in result.coefficients if c.estimate is None]
         if result.refusal is not None:
             warn(f"planned '{result.formula}' has no estimate: {result.refusal.reason}")
+        elif hidden:
+            warn(f"planned '{result.formula}' has no estimate of {', '.join(hidden)}: the noise is too large")
     card, anchor = release.card, Ledger(ledger).anchor
     facts = {name: getattr(card, name) for name in ("rows", "sets", "guarantee", "request")}
     answer(

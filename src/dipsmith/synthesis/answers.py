@@ -36,7 +36,7 @@ from dipsmith.analyses.agreed_tables import NoisyMarginal
 from dipsmith.analyses.bin_doubt import binned_numbers, cut_bin, doubts_of_rows, raw_numbers, widening
 from dipsmith.analyses.direct import DECIDE, DRAWS, estimate_from, is_logistic
 from dipsmith.analyses.measure import Agenda
-from dipsmith.analyses.odds import hides_odds, odds_from_tables
+from dipsmith.analyses.odds import HIDDEN, hides_odds, odds_from_tables
 from dipsmith.analyses.pairs import estimate_from_tables, find_unmeasured
 from dipsmith.analyses.results import Result, result_for
 from dipsmith.arrays import Floats
@@ -324,8 +324,7 @@ def _noise_hides(release: Release, analysis: Analysis) -> bool:
 
 
 def _hidden_by_noise(asked: str) -> Gap:
-    hidden = "the noise of the tables that hold these columns is as large as what they count"
-    return Gap(asked, hidden, "Ask the steward for a larger budget, or for coarser labels")
+    return Gap(asked, HIDDEN.reason, HIDDEN.ask)
 
 
 def _label_gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
