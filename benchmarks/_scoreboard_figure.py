@@ -31,6 +31,7 @@ def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, ep
         figure = Figure(figsize=(2.4 + 2.2 * len(tables), 3.0), layout="constrained")
         FigureCanvasAgg(figure)
         panels = figure.subplots(1, max(len(tables), 1), squeeze=False)[0]
+        labels = []
         for axis, table in zip(panels, tables, strict=False):
             for (_, whose, method, _), line in ((k, v) for k, v in ended.items() if k[0] == table):
                 i = ("mst", "aim", "privbayes").index(method)
@@ -38,17 +39,7 @@ def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, ep
                 axis.plot(line["cpu"], line["tvd2"], MARKS[i], color=colour, markerfacecolor="white", markersize=6)
                 own = NAMES.get(method, method)
                 name = own if whose == "dipsmith" else f"{NAMES.get(whose, whose)} {own}"
-                # Ours lie close together: each has its own side.
-                left = line["cpu"] >= (4 if whose == "dipsmith" and method == "privbayes" else 50)
-                axis.annotate(
-                    name,
-                    (line["cpu"], line["tvd2"]),
-                    xytext=(-6 if left else 6, -10 if whose == "dipsmith" and method == "aim" else 4),
-                    ha="right" if left else "left",
-                    textcoords="offset points",
-                    color=colour,
-                    fontsize=7.5,
-                )
+                labels.append((axis, name, (line["cpu"], line["tvd2"]), colour))
             axis.set_xscale("log")
             axis.set_xlim(0.1, 2000)
             axis.set_xticks([0.1, 1, 10, 100, 1000], ["0.1", "1", "10", "100", "1,000"])
@@ -57,5 +48,35 @@ def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, ep
             axis.set_title(NAMES.get(table, table))
             axis.set_xlabel("CPU seconds (logarithmic)")
         panels[0].set_ylabel(f"TVD of pairs, ε = {epsilon}")
+        _place(figure, labels)
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
         Path(path).write_text(apply_theme(Path(path).read_text("utf-8")), "utf-8")
+
+
+SIDES = [(6, 4, "left"), (6, -11, "left"), (-6, 4, "right"), (-6, -11, "right"), (0, 10, "center"), (0, -17, "center")]
+"""Where a label may stand beside its mark: points to the right and up, and what of it stands there."""
+
+
+def _place(figure, labels: list) -> None:
+    """Write every label on the first side of its mark where it lies on no other label, no mark and within its panel."""
+    figure.canvas.draw()
+    taken = [_mark_box(axis, point) for axis, _, point, _ in labels]
+    for axis, name, point, colour in labels:
+        for right, up, side in SIDES:
+            text = axis.annotate(
+                name, point, xytext=(right, up), ha=side, textcoords="offset points", color=colour, fontsize=7.5
+            )
+            box = text.get_window_extent()
+            inside = axis.bbox.x0 <= box.x0 and box.x1 <= axis.bbox.x1
+            if (inside and not any(box.overlaps(other) for other in taken)) or (right, up, side) == SIDES[-1]:
+                taken.append(box)
+                break
+            text.remove()
+
+
+def _mark_box(axis, point: tuple[float, float]):
+    """The square that a mark fills."""
+    from matplotlib.transforms import Bbox
+
+    x, y = axis.transData.transform(point)
+    return Bbox.from_extents(x - 4, y - 4, x + 4, y + 4)
