@@ -288,6 +288,27 @@ def test_a_comparison_that_is_true_of_a_part_of_a_bin_is_found(formula, is_cut):
     assert (cut_bin(RegressionFormula.parse(formula, layout.names), layout) is not None) is is_cut
 
 
+@pytest.mark.parametrize(
+    ("formula", "ends"),
+    [
+        ("I(y > 51) ~ g", {"high", "both"}),
+        ("I(y <= 51) ~ g", {"high", "both"}),
+        ("I(y >= 5000) ~ g", {"high", "both"}),
+        ("g ~ I(y == 120)", {"high", "both"}),
+        ("I(y > -1) ~ g", {"low", "both"}),
+        ("I(y < -77) ~ g", {"low", "both"}),
+        ("I(y >= 48) ~ g", set()),
+    ],
+)
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_comparison_beyond_an_open_end_is_not_told_as_0(formula, ends, missing):
+    """Bounds that were learned cut tails: of 20,000 rows 100 lay beyond, and `I(y > 99) ~ g` was told as 0 [0, 0]."""
+    for end in (None, "low", "high", "both"):
+        layout = schema({**WIDE, "missing": missing} | ({"open": end} if end else {}), AGES)
+        cut = cut_bin(RegressionFormula.parse(formula, layout.names), layout)
+        assert (cut is not None) is (end in ends), end
+
+
 def test_a_comparison_is_held_to_the_edges_of_bins_of_numbers_with_fractions():
     amount = {"name": "y", "type": "number", "minimum": 0, "maximum": 100, "bins": {"width": 10}, "precision": 0.01}
     layout = Schema.from_dict({**schema(WIDE, AGES).to_dict(), "fields": [amount]})

@@ -16,8 +16,9 @@ The root of the sum of their squares is the doubt of a coefficient: nothing make
 response's bins does is never more than the farthest that any values within them could move least squares. A doubt of more than one
 standard error of any slope refuses the whole answer, with the column to ask the steward about; a smaller one is added to both
 ends of the interval. A comparison that is true of a part of a bin (`I(hours == 0)` where a bin holds 0 to 3) is refused
-before all this: nothing tells how many rows of the bin it is true of. Proof and limits: ``docs/proofs/inference.md``. Bins of one value have no doubt; columns used as
-categories, or released as they stand, none either.
+before all this: nothing tells how many rows of the bin it is true of. A bin at an open end holds all that lies beyond it, so
+that `I(pay > 200000)` is refused where that is beyond the bounds. Proof and limits: ``docs/proofs/inference.md``. Bins of
+one value have no doubt; columns used as categories, or released as they stand, none either.
 
 Privacy
 -------
@@ -62,6 +63,9 @@ CROWDED = 0.01
 
 WITHIN = 33
 """Places within a bin at which a comparison is tried, besides the numbers that it is written with."""
+
+FAR = 2.0 ** np.arange(-6, 40)
+"""Places beyond an open end at which it is tried too, in ranges of the column."""
 
 AMOUNTS = ("integer", "number")
 
@@ -221,13 +225,18 @@ def cut_bin(formula: RegressionFormula, schema: Schema) -> Refusal | None:
 
 
 def _tells_apart(step: Operation, name: str, domain: Bins) -> bool:
-    """Whether an expression of one column has more than one value within some bin."""
+    """Whether an expression of one column has more than one value within some bin, an open one with all that lies beyond."""
     unit = DAY if domain.scale == "datetime" else 1
-    written = [n.value * unit for n in nodes(step) if isinstance(n, Number)]
-    for low, after in pairwise(domain.cuts):
+    written = np.array([n.value * unit for n in nodes(step) if isinstance(n, Number)])
+    beyond = (domain.maximum - domain.minimum) * FAR
+    for i, (low, after) in enumerate(pairwise(domain.cuts)):
         high = after - domain.whole if domain.whole else np.nextafter(after, low)
-        places = np.linspace(low, high, WITHIN)
-        places = np.unique([*(np.round(places) if domain.whole else places), *(w for w in written if low <= w <= high)])
+        least = -np.inf if i == 0 and domain.open in ("low", "both") else low
+        most = np.inf if i == len(domain.cuts) - 2 and domain.open in ("high", "both") else high
+        places = np.concatenate([np.linspace(low, high, WITHIN), low - beyond, high + beyond])
+        places = np.round(places) if domain.whole else places
+        places = np.unique(np.concatenate([places, written]))
+        places = places[(places >= least) & (places <= most)]
         found = evaluate(step, {name: places / unit}, len(places))
         if (found != found[0]).any():
             return True
