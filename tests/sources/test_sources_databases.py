@@ -398,6 +398,31 @@ def test_a_database_in_another_encoding_is_read_as_text(postgresql: str, encodin
         assert rows.count([Marginal.of(schema, ["x"])])[0].tolist() == [1, 1, 1]
 
 
+def test_labels_that_the_encoding_of_a_database_lacks_are_refused_before_a_charge(
+    postgresql: str, tmp_path: Path
+) -> None:
+    address = encoded(postgresql, "LATIN1")
+    with psycopg.connect(address, client_encoding="utf8") as connection:
+        connection.execute("CREATE TABLE people (x text)")
+        connection.execute("INSERT INTO people VALUES ('é'), ('F')")
+    schema = Schema("people", (Attribute("x", "string", Categories.of(["€", "F"], missing=True)),), Unit(), "replace")
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    ledger.grant("people", ds.PureDP(5))
+    with pytest.raises(SourceError, match="the encoding of the database, LATIN1, and"):
+        ds.synthesize(
+            ds.source(address, table="people"), schema, ds.Flat(), budget=ds.PureDP(1), ledger=ledger, request="once"
+        )
+    assert not ledger.show("people").runs
+
+
+def test_money_is_refused_where_it_would_silently_be_missing(people: str) -> None:
+    with psycopg.connect(people) as connection:
+        connection.execute("CREATE TABLE paid (x money)")
+        connection.execute("INSERT INTO paid VALUES (12.5)")
+    with pytest.raises(SourceError, match=r"column 'x' holds .* or money; give a view in which it is text, a number"):
+        ds.source(people, table="paid").check(["x"])
+
+
 def test_a_text_of_any_length_can_be_read(people: str) -> None:
     with psycopg.connect(people) as connection:
         connection.execute("CREATE TABLE long (x text)")

@@ -37,10 +37,14 @@ class PostgresGrouping:
     key: bytes | None = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse cells that only a file is read by, and units that engines spell differently, while nothing is charged."""
+        """Refuse what the server cannot count for any rows, such as labels that its encoding lacks, while nothing is charged.
+
+        Cells that only a file is read by too, and units that engines spell differently.
+        """
         refuse_spellings(self.schema, self.source.kinds)
         if self.schema.unit.column is not None:
             self._units()
+        self.source.plan(self.statement([self.schema.names], (), "lawful"))
 
     def count_groups(
         self, sets: Sequence[tuple[str, ...]], fixed_codes: FixedCodes, view: View

@@ -82,7 +82,7 @@ class PostgresTable:
         """Header and column types; a server's rows have no syntax that could be broken."""
         check_header(self.name, self.columns, required)
         odd = [name for name in required if self.kinds[name] is None]
-        refuse_columns(self.name, odd, "lists, structures, bytes or durations", "give a view")
+        refuse_columns(self.name, odd, "lists, structures, bytes, durations or money", "give a view")
 
     def describe(self) -> str:
         """What this is, without credentials."""
@@ -135,6 +135,11 @@ class PostgresTable:
         with self._failures(), self._connection.cursor().copy(text) as copy:
             return _read_copy(b"".join(copy))
 
+    def plan(self, statement: str) -> None:
+        """Have a statement planned, not run: what is wrong with it for any rows is seen before one is read."""
+        with self._failures():
+            self._connection.execute(f"EXPLAIN {statement}")
+
     def key(self, given: bytes | None) -> str:
         """The secret of unit truncation in hexadecimal, as an expression; without one, the connection's own.
 
@@ -179,6 +184,12 @@ class PostgresTable:
             retell(SourceError(f"{self.name}: there is no such table; check table= and the search path"))
         except psycopg.errors.InsufficientPrivilege:
             retell(SourceError(f"{self.name}: permission denied; ask for the right to select from it"))
+        except psycopg.errors.UntranslatableCharacter:
+            known = self._connection.info.parameter_status("server_encoding")
+            unlike = f"the encoding of the database, {known}, and the schema's UTF-8 do not have the same characters"
+            retell(
+                SourceError(f"{self.name}: {unlike}; leave labels out that it cannot hold, or copy the table to UTF8")
+            )
         except psycopg.Error as error:
             code = f", SQLSTATE {error.sqlstate}" if error.sqlstate else ""
             lost = isinstance(error, psycopg.OperationalError)
@@ -234,8 +245,10 @@ def _postgresql_kind(column: Any, category: str) -> Kind | None:
 
 
 _KINDS: dict[int, Kind | None] = {16: "boolean", 1082: "date", 1114: "timestamp", 1184: "timestamptz"}
-_KINDS |= {20: "whole", 21: "whole", 23: "whole", 26: "whole", 700: "real", 701: "real", 17: None, 1186: None}
-"""By the numbers of the server's own types; bytes and durations are no single values."""
+_KINDS |= {20: "whole", 21: "whole", 23: "whole", 26: "whole", 700: "real", 701: "real"}
+_KINDS |= dict.fromkeys((17, 790, 1186))
+"""By the numbers of the server's own types; bytes and durations are no single values, and money is spelled as the server's
+country has it."""
 
 
 def _read_copy(held: bytes) -> list[Ints]:
