@@ -35,7 +35,7 @@ def test_the_plan_forecasts_every_coefficient(rooms):
 
 def test_a_hopeless_coefficient_is_named_before_anything_is_spent(rooms):
     found = rooms.choose(project_in(rooms), method="loglinear", amount="0.01", analyses=[GAP])["analyses"]
-    assert found["hopeless"] == [f"{GAP}: noise will hide sex[T.M]; raise the budget, or ask for less"]
+    assert found["hopeless"] == [f"{GAP}: noise is likely to hide sex[T.M]; raise the budget, or ask for less"]
 
 
 @pytest.mark.parametrize(

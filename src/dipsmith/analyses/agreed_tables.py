@@ -120,14 +120,13 @@ class AgreedTables:
 
     def agree(self, values: Sequence[Float], total: float | None) -> dict[Names, Float]:
         """All parts, from the counts of every table (draws first); linear, so that noise can be sent through it."""
+        margins = [{t.attributes: v} for t, v in zip(self.tables, values, strict=True)]
         found = {}
-        for part, weights in self.believed.items():
+        for part, weights in sorted(self.believed.items(), key=lambda item: -len(item[0])):
             if not part and total is not None:
                 found[part] = np.full(len(values[0]), total)
                 continue
-            found[part] = np.asarray(
-                sum(w * _part_of(values[i], self.tables[i].attributes, part) for i, w in weights), np.float64
-            )
+            found[part] = np.asarray(sum(w * _part_of(margins[i], part) for i, w in weights), np.float64)
         return found
 
     def measured_sums(self) -> dict[Names, Float]:
@@ -155,14 +154,23 @@ def subsets(names: Names) -> list[Names]:
     return list(chain.from_iterable(combinations(names, k) for k in range(len(names) + 1)))
 
 
-def _part_of(values: Float, attributes: Names, part: Names) -> Float:
+def _part_of(margins: dict[Names, Float], part: Names) -> Float:
     """What a table says of a part: its margin there, with the means of all smaller margins taken off."""
-    dropped = tuple(1 + i for i, n in enumerate(attributes) if n not in part)
-    found = values.sum(axis=dropped) if dropped else values
+    found = _margin(margins, part)
     for axis in range(1, 1 + len(part)):
         found = found - found.mean(axis=axis, keepdims=True)
-    order = [n for n in attributes if n in part]
-    return np.transpose(found, [0, *(1 + order.index(n) for n in part)])
+    return found
+
+
+def _margin(margins: dict[Names, Float], names: Names) -> Float:
+    """A margin of a table, draws first, added up from the smallest one known that holds it; remembered."""
+    if names not in margins:
+        within = min((n for n in margins if set(names) <= set(n)), key=lambda n: margins[n].size)
+        dropped = tuple(1 + i for i, n in enumerate(within) if n not in names)
+        found = margins[within].sum(axis=dropped)
+        kept = [n for n in within if n in names]
+        margins[names] = np.transpose(found, [0, *(1 + kept.index(n) for n in names)])
+    return margins[names]
 
 
 def _part_variance(table: NoisyMarginal, part: Names) -> float:

@@ -28,8 +28,8 @@ from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.codes import code_dtype
 
-MOST_PARTS = 60
-"""The most values of `by`."""
+MOST_PARTS, MOST_NAMED = 60, 6
+"""The most values of `by`, and of coefficients that a sentence names."""
 
 SPARE = 10**6
 """Where noise could be drawn for so small a part of a budget, nobody need look closer: no table gets less."""
@@ -77,7 +77,7 @@ class Expectation:
     """What to expect of one coefficient before anything is spent, were its labels as a forecast takes them to be.
 
     `sampling` and `noise` are standard errors, `width` that of the 95 % interval, `wanted` what was asked for. It is
-    hopeless where noise alone is wider than the whole response varies.
+    hopeless where noise alone is wider than the whole response varies, or where it would be refused for another `reason`.
     """
 
     analysis: str
@@ -87,6 +87,23 @@ class Expectation:
     width: float
     wanted: float | None
     hopeless: bool
+    reason: str = ""
+
+
+def name_hidden(expectations: Sequence[Expectation]) -> tuple[str, ...]:
+    """One sentence for every analysis of which noise is likely to hide something."""
+    found = []
+    for analysis in dict.fromkeys(e.analysis for e in expectations):
+        names = [e.name for e in expectations if e.analysis == analysis]
+        hidden = [e.name for e in expectations if e.analysis == analysis and e.hopeless]
+        some = ", ".join(hidden[:MOST_NAMED]) + (f" and {len(hidden) - MOST_NAMED} more" if hidden[MOST_NAMED:] else "")
+        if hidden:
+            what = "all of it" if len(hidden) == len(names) > 1 else some
+            reason = next((e.reason for e in expectations if e.analysis == analysis and e.reason), "")
+            found.append(
+                f"{analysis}: {reason or f'noise is likely to hide {what}; raise the budget, or ask for less'}"
+            )
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)

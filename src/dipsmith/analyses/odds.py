@@ -68,6 +68,7 @@ def odds_from_tables(
     tables: Iterable[NoisyMarginal],
     *,
     rows: int | None = None,
+    caution: float = 1.0,
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Result | None:
@@ -76,7 +77,7 @@ def odds_from_tables(
     Where noise outweighs the table nothing is told of any coefficient; None too where a column predicts the response without
     error, so that there is no maximum.
 
-    `rows` is the number of rows where it is public.
+    `rows` is the number of rows where it is public; of so many times the noise `caution` is what can be told.
     """
     held = _HeldTable.of(formula, schema, tables, rows)
     if held is None:
@@ -91,8 +92,8 @@ def odds_from_tables(
     draws = min(draws, max(DECIDE, MOST_WORK // products.size))
     noise = held.draw_noise(draws, seed)
     first = next(noise)
-    faint = _find_faint(X, y, n, first, back)
-    if _is_swamped(J, (first @ products).reshape(-1, p, p)) or (solved is None and faint.any()):
+    faint = _find_faint(X, y, n, caution * first, back)
+    if _is_swamped(J, caution * (first @ products).reshape(-1, p, p)) or (solved is None and faint.any()):
         return _nothing(formula, terms, n)
     if solved is None:
         return None
@@ -102,7 +103,7 @@ def odds_from_tables(
     for drawn in chain([first], noise):
         shifts = np.concatenate([shifts, (beta - _solve_many(X, y, n - drawn, beta)) @ back.T])
         low, high = np.quantile(shifts, [0.025, 0.975], axis=0)
-        untold = faint | _find_endless(own, high - low)
+        untold = faint | _find_endless(own, caution * (high - low))
         if len(first) < DECIDE and untold[slopes].all():  # draws of a large table take long
             return _nothing(formula, terms, n)
     raw = np.std(shifts, axis=0)
@@ -210,7 +211,13 @@ def _doubts(
 
 
 def estimate_planned(
-    analysis: PlannedAnalysis, schema: Schema, tables: Iterable[Measurement | NoisyMarginal], *, rows: int | None
+    analysis: PlannedAnalysis,
+    schema: Schema,
+    tables: Iterable[Measurement | NoisyMarginal],
+    *,
+    rows: int | None,
+    caution: float = 1.0,
+    draws: int = DRAWS,
 ) -> tuple[Result, ...]:
     """A planned regression of whole rows, from the tables that were measured for it: odds, or least squares."""
     formula = RegressionFormula.parse(analysis.formula, schema.names)
@@ -218,8 +225,8 @@ def estimate_planned(
         raise UsageError(f"{cut.reason}; {cut.ask}")
     marginals = [m for t in tables if (m := NoisyMarginal.of(t)) is not None]
     if analysis.by is not None or not asks_for_odds(analysis, schema):
-        return estimate_from_tables(analysis, schema, marginals, rows=rows)
-    found = odds_from_tables(formula, schema, marginals, rows=rows)
+        return estimate_from_tables(analysis, schema, marginals, rows=rows, draws=draws)
+    found = odds_from_tables(formula, schema, marginals, rows=rows, caution=caution, draws=draws)
     return () if found is None else (replace(found, formula=analysis.text),)
 
 

@@ -18,13 +18,14 @@ from dipsmith.analyses.calibrate import Tilt, joint_codes, order_of, plain_coeff
 from dipsmith.analyses.design import design_of
 from dipsmith.analyses.direct import KnownSums
 from dipsmith.analyses.features import Target
-from dipsmith.analyses.measure import Agenda, Expectation, PartDesign, read_designs
+from dipsmith.analyses.measure import Agenda, Expectation, PartDesign, name_hidden, read_designs
 from dipsmith.analyses.noisy_sums import NoisySums
 from dipsmith.analyses.results import Result
-from dipsmith.analyses.table_forecast import expect_from_tables
+from dipsmith.analyses.table_forecast import ASSUMED, expect_from_tables
 from dipsmith.errors import HopelessNoise, SourceError, UnsupportedError, UsageError
 from dipsmith.estimation.measured_table import MeasuredTable
 from dipsmith.methods.method import Labeller, Method, Planned, PlansAnalyses
+from dipsmith.planning.coarser_bins import advise_bins
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator, generator, named_seed
@@ -101,13 +102,6 @@ class PublicReading:
         return np.bincount(self.place, minlength=self.kinds.rows).astype(np.int64)
 
 
-def _hidden_coefficients(expectations: Sequence[Expectation]) -> tuple[str, ...]:
-    """One sentence for every coefficient that noise will hide."""
-    return tuple(
-        f"{e.analysis}: noise will hide {e.name}; raise the budget, or ask for less" for e in expectations if e.hopeless
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class PreparedAnalyses:
     """Planned analyses and how many rows of each kind count; nothing private is known yet."""
@@ -130,7 +124,7 @@ class PreparedAnalyses:
         kind_counts = curator.count_kinds(reading.place, reading.kinds.rows)
         agenda = Agenda.of_designs(curator.schema, reading.designs, kind_counts)
         share = agenda.share(curator.budget)
-        for warning in _hidden_coefficients(agenda.expectations(curator.budget.split([share, 1 - share])[0])):
+        for warning in name_hidden(agenda.expectations(curator.budget.split([share, 1 - share])[0])):
             warnings.warn(warning, HopelessNoise, stacklevel=4)
         return cls(agenda, reading, kind_counts, share)
 
@@ -287,18 +281,22 @@ class AnalysisPlan:
         if rows is None:
             return cls(0.0, (), None, ("how precise planned analyses will be depends on the number of rows: state it",))
         found: list[Expectation] = []
-        notes = []
+        notes = [ASSUMED] if analyses else []
         for analysis in analyses:
             try:
-                found += expect_from_tables([analysis], schema, steps, rows)
+                expected = expect_from_tables([analysis], schema, steps, rows)
             except UsageError as error:
                 notes.append(f"{analysis}: there will be no direct estimate, since {error}")
+                continue
+            found += expected
+            if any(e.hopeless and not e.reason for e in expected) and (advice := advise_bins(analysis, schema, steps, rows)):
+                notes.append(f"{analysis}: {advice}")
         return cls(0.0, tuple(found), None, tuple(notes))
 
     @property
     def hopeless(self) -> tuple[str, ...]:
-        """One sentence for every coefficient that noise will hide."""
-        return _hidden_coefficients(self.expectations)
+        """One sentence for every analysis of which noise is likely to hide something."""
+        return name_hidden(self.expectations)
 
     @property
     def beyond_reach(self) -> bool:
