@@ -92,6 +92,12 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     (changed("fields.0.weight", True), "column 'age': unknown key 'weight'", "role: weight"),
     (changed("weight", "age"), "unknown key 'weight'", "role: weight"),
     (changed("fields.0.mininum", 3), "column 'age': unknown key 'mininum'", "did you mean 'minimum'"),
+    (changed("fields.0.min", 3), "column 'age': unknown key 'min'", "is called minimum"),
+    (changed("fields.0.width", 3), "column 'age': unknown key 'width'", "bins: {width: 5}"),
+    (changed("fields.0.bins", 3), "column 'age': bins must be a mapping", "write 'bins: {width: 5}'"),
+    (changed("fields.0.type", "int"), "column 'age': type must be", "; write integer"),
+    (changed("fields.0.000", None), "column 'age': unknown key '000'", "a number has no commas"),
+    (changed("fields.0.minimum:17", None), "column 'age': unknown key 'minimum:17'", "a space behind the colon"),
     (
         changed("fields.0.constraints", {}),
         "column 'age': unknown key 'constraints'",
@@ -193,7 +199,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
         "column 'x': say where a value outside enum goes",
         "other: LABEL",
     ),
-    (field(type="string", enum="nowhere.csv"), "column 'x': nowhere.csv", "does not exist"),
+    (field(type="string", enum="nowhere.csv"), "column 'x': enum: nowhere.csv", "does not exist"),
     (
         field(type="string", enum=["a"], minimum=3, other="a"),
         "column 'x': 'minimum' does not go with enum",

@@ -37,15 +37,21 @@ _HEADER_ONLY = """\
 def draft(header: Sequence[str], name: str, types: Mapping[str, str] | None = None) -> str:
     """Write a draft from the names of the columns, and the types that the file's own header states; no row is read.
 
-    >>> print(draft(["age", "sex"], "people", {"age": "integer"}).partition("fields:")[2].strip())
+    >>> print(draft(["age", "pay"], "people", {"age": "integer"}).partition("fields:")[2].strip())
     - {name: age, type: integer, role: private}
-    - {name: sex, type: , role: private}
+    - {name: pay, type: , role: private}  # the file does not say: number, or integer if all values are whole
     """
     check_header_names(header)
-    rows = [Line(name=column, type=(types or {}).get(column), role="private") for column in header]
-    listed = render({"fields": rows}).replace("type: null, role: private}", "type: , role: private}")
+    listed = _listed(header, types or {})
     what = "A draft from the header; no row was read. Give every column its type and its public domain."
     return "\n".join([f"# {what}", *_UNSAID, f"{render({'name': name})}unit:", "neighbours:", _HEADER_ONLY + listed])
+
+
+def _listed(header: Sequence[str], types: Mapping[str, str]) -> str:
+    """A line for every column; where the file states types, one that it leaves open has a hint."""
+    rows = [Line(name=column, type=types.get(column), role="private") for column in header]
+    hint = "  # the file does not say: number, or integer if all values are whole" if types else ""
+    return render({"fields": rows}).replace("type: null, role: private}", "type: , role: private}" + hint)
 
 
 def draft_households(
@@ -68,8 +74,7 @@ def draft_households(
             raise SchemaError(f"--key names no column of the table of {which}; it is the column that both tables have")
     parts = []
     for header, known in zip((homes, people), types, strict=True):
-        rows = [Line(name=n, type=known.get(n), role="private") for n in header if n != key]
-        listed = render({"fields": rows}).replace("type: null, role: private}", "type: , role: private}")
+        listed = _listed([n for n in header if n != key], known)
         parts.append(_HEADER_ONLY.replace("or under label public; weight", "or weight") + listed)
     what = "# A draft from the header; no row was read. Give every column its type and its public domain."
     said = f"{render({'name': names[0]})}unit: household\nneighbours:\nmembers: {names[1]}.yaml\n{render({'key': key})}max_members:"

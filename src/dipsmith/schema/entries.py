@@ -146,6 +146,21 @@ class SchemaEntry(Entry):
     max_members: int | None = None
 
 
+KEYS = {
+    name
+    for entry in (
+        SchemaEntry,
+        FieldEntry,
+        BinsEntry,
+        CollapseEntry,
+        UnitEntry,
+        RuleEntry,
+        PlannedEntry,
+    )
+    for name in entry.model_fields
+}
+"""All keys that are not names of columns, labels or levels."""
+
 _NEEDED = {
     "name": "a short name",
     "type": f"one of {', '.join(get_args(Type))}",
@@ -167,7 +182,22 @@ _ADVICE = {
     "neighbors": "it is spelled neighbours",
     "default": "say where values outside the domain go with other or missing",
     **dict.fromkeys(("decimals", "digits", "decimal_places"), "write precision: 0.01 for two decimals"),
+    **dict.fromkeys(("min", "lower", "from"), "the lowest value is called minimum"),
+    **dict.fromkeys(("max", "upper", "to"), "the highest value is called maximum"),
+    **dict.fromkeys(("width", "round", "edges"), "it belongs to bins: 'bins: {width: 5}'"),
+    **dict.fromkeys(("nullable", "optional", "required", "null", "na"), "write missing: true where cells may be empty"),
 }
+
+_TYPES = {
+    **dict.fromkeys(("int", "int64", "whole", "count"), "integer"),
+    **dict.fromkeys(("float", "double", "decimal", "numeric", "real", "money", "currency"), "number"),
+    **dict.fromkeys(("text", "str", "char", "varchar", "category", "categorical", "factor", "enum", "code"), "string"),
+    **dict.fromkeys(("bool", "logical"), "boolean"),
+    **dict.fromkeys(("timestamp", "date-time"), "datetime"),
+}
+"""What other programs call the types."""
+
+_NO_VALUE = "it has no value; a list stands in brackets ([F, M]), and a number has no commas (250000)"
 
 
 def check_entries(data: object, line: Callable[[Place], str]) -> SchemaEntry:
@@ -193,9 +223,18 @@ def _in_words(problem: Problem, data: Mapping[str, Any]) -> str:
     *above, key = [str(part) for part in place if isinstance(part, str)] or ["the entry"]
     where += "".join(f"{part}: " for part in above)
     if problem.kind == "unknown":
-        return f"{where}unknown key '{key}'; {remedy}"
+        begun = key.partition(":")[0] if ":" in key else ""
+        blank = f"put a space behind the colon of '{begun}'" if begun in FieldEntry.model_fields else _NO_VALUE
+        return f"{where}unknown key '{key}'; {blank if problem.got == 'nothing' else remedy}"
     if problem.kind == "missing":
-        return f"{where or 'the schema: '}'{key}' is missing; {remedy}"
+        fields = data["fields"] if key == "type" else ()
+        more = sum(1 for f in fields if isinstance(f, Mapping) and key not in f) - 1
+        so_are = f" (and in {more} more {'columns' if more > 1 else 'column'})" if more > 0 else ""
+        return f"{where or 'the schema: '}'{key}' is missing{so_are}; {remedy}"
+    if key == "type" and (meant := _TYPES.get(problem.got.strip("'").lower())):
+        remedy = f"{remedy}; write {meant}"
+    if key == "bins" and problem.got != "a mapping":
+        remedy = f"{remedy}; write 'bins: {{width: 5}}' or 'bins: {{count: 20}}'"
     if key in ("unit", "neighbours"):
         return f"{key} is {problem.got}; {_NEEDED[key]}"
     return f"{where}{key} {remedy}"

@@ -18,6 +18,7 @@ from dipsmith.schema.attribute import Attribute, is_whole
 from dipsmith.schema.code_list import CodeList, levels_of, total_notes
 from dipsmith.schema.domain import Bins, Categories, Domain, Scale
 from dipsmith.schema.entries import (
+    KEYS,
     MEMBERS_HELP,
     UNIT_HELP,
     BinsEntry,
@@ -192,9 +193,13 @@ def _analysis(entry: str | PlannedEntry, columns: Mapping[str, Attribute], line:
 
 
 def _without_blanks(data: object) -> object:
-    """Treat keys without a value as absent, so that the message for an unfilled draft names what is missing."""
+    """Treat keys without a value as absent, so that the message for an unfilled draft names what is missing.
+
+    A key that no entry has stays, to be refused: `maximum: 250,000` within braces is a maximum of 250, and a key 000.
+    """
     if isinstance(data, Mapping):
-        return {key: _without_blanks(value) for key, value in data.items() if value is not None}
+        kept = {key: value for key, value in data.items() if value is not None or key not in KEYS}
+        return {key: None if value is None else _without_blanks(value) for key, value in kept.items()}
     if isinstance(data, (list, tuple)):
         return [_without_blanks(item) for item in data]
     return data
@@ -239,7 +244,10 @@ def _categories(field: FieldEntry, base: Path) -> Categories:
     if field.type not in ("string", "integer"):
         raise SchemaError(f"enum goes with type string or integer, not {field.type}; give minimum, maximum and bins")
     _refuse(field, OF_RANGES, "enum")
-    values = CodeList.read(base / field.enum).codes if isinstance(field.enum, str) else tuple(field.enum or ())
+    try:
+        values = CodeList.read(base / field.enum).codes if isinstance(field.enum, str) else tuple(field.enum or ())
+    except SchemaError as error:
+        raise SchemaError(f"enum: {error}") from None
     if field.type == "integer":
         for wrong in (v for v in values if not is_whole(v)):
             raise SchemaError(f"enum value '{wrong}' is not a whole number in plain digits; use type: string for codes")

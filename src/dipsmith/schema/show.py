@@ -29,7 +29,7 @@ def describe(attribute: Attribute) -> str:
         words = f"{show(domain.scale, domain.minimum)} to {show(domain.scale, domain.maximum)}"
         ones = domain.whole and len(domain.labels) == domain.maximum - domain.minimum + 1
         beyond = {"none": "clipped", "both": "open at both ends"}.get(domain.open, f"open {_SIDES.get(domain.open)}")
-        parts = [words + ("" if ones else f" in {len(domain.labels)} bins"), beyond]
+        parts = [words + ("" if ones else f" in {len(domain.labels)} bin{'s' * (len(domain.labels) > 1)}"), beyond]
         parts += [] if domain.spelling is None else [f"written {domain.spelling.words}"]
     else:
         parts = [_shorten(domain.labels)]
