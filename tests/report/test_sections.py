@@ -44,6 +44,7 @@ DRAWN = Figure(
         ("table", lambda: table(SCORES)),
         ("table-sortable", lambda: table(SCORES, sortable=True)),
         ("facts", lambda: facts(Facts((("Budget", "ε = 1"), ("Unit", "<row>"))))),
+        ("moment", lambda: facts(Facts((("Made", "2026-11-08T22:28:41.056182+00:00, as <1>"),)))),
         ("figure", lambda: figure(DRAWN)),
         ("figure-without-drawing", lambda: figure(Figure("t", "", "c", "a", SCORES))),
         ("code", lambda: block(Code("x <- 1"))),

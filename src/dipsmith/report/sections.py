@@ -14,6 +14,7 @@ from math import floor, isfinite, log10
 
 from dipsmith.report.canvas import LIGHT, ROOT
 from dipsmith.report.content import Block, Cell, Facts, Figure, Heading, Link, Page, Section, Table
+from dipsmith.report.moments import mark_moments
 
 
 def read_file(name: str) -> str:
@@ -125,7 +126,7 @@ def table(block: Table, *, sortable: bool = False) -> str:
 
 def facts(block: Facts) -> str:
     """Names and values."""
-    return "<dl>" + "".join(f"<dt>{escape(n)}</dt><dd>{escape(v)}</dd>" for n, v in block.rows) + "</dl>"
+    return "<dl>" + "".join(f"<dt>{escape(n)}</dt><dd>{mark_moments(escape(v))}</dd>" for n, v in block.rows) + "</dl>"
 
 
 def figure(block: Figure, *, sortable: bool = False) -> str:

@@ -16,6 +16,7 @@ from typing import Literal
 
 from dipsmith.privacy.budget import decimal_text
 from dipsmith.privacy.statement import Statement
+from dipsmith.report.moments import short_moment
 from dipsmith.studio.budget_bar import symbol
 from dipsmith.studio.workspace import Workspace
 
@@ -47,7 +48,7 @@ class DatedEntry:
     @property
     def shown_time(self) -> str:
         """The time to the minute."""
-        return self.time[:16].replace("T", " ")
+        return short_moment(self.time)
 
 
 def accounts(workspace: Workspace) -> list[Statement]:

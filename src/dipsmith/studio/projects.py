@@ -17,6 +17,7 @@ from dipsmith.errors import DipsmithError, InputError, OutputError
 from dipsmith.privacy.budget import decimal_text
 from dipsmith.privacy.statement import Statement
 from dipsmith.report.commands import command
+from dipsmith.report.moments import day_in_words
 from dipsmith.schema.drafts import draft
 from dipsmith.schema.markup import parse
 from dipsmith.schema.naming import check_name, plain_name
@@ -72,7 +73,7 @@ def _recent(project: Project, main: Mapping[str, Statement], workspace: Workspac
         "granted": decimal_text(account.granted_units) if account and account.currency else "",
         "left": decimal_text(account.remaining_units) if account else "",
         "runs": len(done),
-        "last": done[-1].time[:10] if done else "",
+        "last": day_in_words(done[-1].time) if done else "",
         "next": "release" if done else "plan" if project.choices or project.ledger else "schema",
     }
 

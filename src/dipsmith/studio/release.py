@@ -11,6 +11,7 @@ import pyarrow as pa
 from dipsmith.errors import DipsmithError, InputError
 from dipsmith.report.commands import command
 from dipsmith.report.content import Page
+from dipsmith.report.moments import day_in_words
 from dipsmith.studio.accounts import account_of
 from dipsmith.studio.archive import archive, files_of
 from dipsmith.studio.fragments import fragment
@@ -113,7 +114,7 @@ def download(visit: Visit) -> Download:
 def citation(card: Card) -> str:
     """How to cite a release: what it is, when it was made, under which guarantee, and by which request."""
     return (
-        f"Synthetic data in place of {card.dataset}. Differentially private release, {card.guarantee}. {card.created[:10]}. "
+        f"Synthetic data in place of {card.dataset}. Differentially private release, {card.guarantee}. {day_in_words(card.created)}. "
         f"Made with dipsmith {card.version} ({card.method}), request {card.request}."
     )
 

@@ -21,6 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 
 from dipsmith.errors import BudgetError, DipsmithError, InputError, SameSourceError, UsageError
+from dipsmith.report.moments import mark_moments
 from dipsmith.studio.gate import PAGE, refusal
 from dipsmith.studio.workspace import Project, Workspace, label_file, name_files
 
@@ -85,9 +86,14 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     made.globals["STEPS"] = STEPS
-    made.filters |= {"label_file": label_file, "name_files": name_files}
+    made.filters |= {"label_file": label_file, "name_files": name_files, "moment": _moment}
     made.policies["json.dumps_kwargs"] = {"sort_keys": False}
     return made
+
+
+def _moment(stamp: str) -> str:
+    """An exact moment as people write it, as HTML."""
+    return mark_moments(escape(stamp))
 
 
 def endpoint(view: View) -> Callable[[Request], Any]:
