@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dipsmith.report import canvas, figures
+from dipsmith.report.farthest import Farthest
 from dipsmith.report.figures import Against, ChartLine, Distribution, Trend
 
 
@@ -232,6 +233,21 @@ def test_a_figure_is_what_matplotlib_draws_when_it_draws_twice(monkeypatch):
     once = drawn()
     monkeypatch.setattr(canvas, "_once", lambda figure: figure.draw)
     assert drawn() == once
+
+
+def test_names_of_the_farthest_points_stand_where_no_point_is():
+    def corner(x, y, note=""):
+        x, y = np.array(x), np.array(y)
+        return Farthest.of(x, y, ["agency = AR by race = C"] * len(x), note, lambda v: v, (-1.0, 1.0), 2).corner
+
+    line = [-0.9, 0.0, 0.9]
+    assert corner(line, line) == "lower right"
+    assert corner([*line, 0.8], [*line, -0.9]) == "upper left"
+    assert corner([*line, 0.8, -0.8], [*line, -0.9, 0.6], "r = 0.5\nslope 1") == "below"
+    crowded = Against("", np.array([*line, 0.8, -0.8]), np.array([*line, -0.9, 0.9]), list("abcde"))
+    views = [ET.fromstring(figures.against([p], "x", "y")).get("viewBox") for p in (scatter()[0], crowded)]
+    free, below = (float(view.split()[3]) for view in views)
+    assert free < below
 
 
 def test_no_whisker_passes_what_values_cannot_pass_and_keys_read_along_their_lines():

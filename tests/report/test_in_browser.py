@@ -189,7 +189,9 @@ def test_no_title_is_cut_and_no_label_lies_on_another():
         distributions([money, losses, few]),
         overlays([Overlay(d.title, "TVD .1", d.labels, d.shares, (d.shares,), True) for d in (money, losses)], ["a"]),
         curves(rocs, np.linspace(0, 1, 11), "false positive rate", "true positive rate"),
+        curves(rocs[:3], np.linspace(0, 1, 11), "false positive rate", "true positive rate"),
         against([Against("pairs", at, beside, named)], "authentic", "synthetic"),
+        against([Against(t, at[::-1], beside, named, "r = 0.5\nslope 1") for t in "abc"], "authentic", "synthetic"),
     ]
     blocks = tuple(Figure("Is it kept?", svg, "n = 10", "a figure", SCORES) for svg in drawn)
     with playwright.sync_playwright() as running:

@@ -31,10 +31,9 @@ from dipsmith.report.canvas import (
 )
 from dipsmith.report.drawing import AUTHENTIC, comparison_key, draw_key, draw_line, name_reference, panels, release_look
 from dipsmith.report.drawing import ChartLine as ChartLine
+from dipsmith.report.farthest import Farthest
 
 RASTERISED = 5000
-NAMED = 3
-"""How many of the farthest points carry their label."""
 
 
 def available() -> bool:
@@ -92,11 +91,19 @@ def against(drawn: Sequence[Against], x: str, y: str, *, power: float = 1.0) -> 
     With `power` below 1 the axes are stretched near 0 (values to that power), for proportions of many sizes.
     """
     shape = {"sharex": True, "sharey": True}
-    with panels(len(drawn), 2, lambda r, c: r * min(4.4, WIDTH / c + 0.5), y, **shape) as (_, axes, done):
-        values = np.concatenate([np.concatenate([p.authentic, p.synthetic]) for p in drawn] or [np.zeros(1)])
-        low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
-        margin = 0.06 * (high - low or 1.0)
-        bounds = (0.0 if low >= 0 and power < 1 else low - margin, high + margin)
+    values = np.concatenate([np.concatenate([p.authentic, p.synthetic]) for p in drawn] or [np.zeros(1)])
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+    margin = 0.06 * (high - low or 1.0)
+    bounds = (0.0 if low >= 0 and power < 1 else low - margin, high + margin)
+    stretch = _power(power)[0]
+    across = min(2, max(1, len(drawn)))
+    farthest = [Farthest.of(p.authentic, p.synthetic, p.labels, p.note, stretch, bounds, across) for p in drawn]
+    below = sum(any(f.below for f in farthest[i : i + across]) for i in range(0, len(drawn), across))
+
+    def height(rows: int, columns: int) -> float:
+        return rows * min(4.4, WIDTH / columns + 0.5) + 0.5 * below
+
+    with panels(len(drawn), 2, height, y, **shape) as (_, axes, done):
         for i, (panel, axis) in enumerate(zip(drawn, axes, strict=True)):
             colour = COLOURS[panel.release % len(COLOURS)]
             axis.plot(bounds, bounds, color=SOFT, linewidth=0.8, zorder=1)
@@ -105,7 +112,7 @@ def against(drawn: Sequence[Against], x: str, y: str, *, power: float = 1.0) -> 
                 at = bounds[0] + (0.06 if power == 1 else 0.62 ** (1 / power)) * (bounds[1] - bounds[0])
                 name_reference(axis, "equal", (at, at), 9, 7.5)
             _draw_points(axis, panel, colour, MARKS[panel.mark % len(MARKS)])
-            _name_farthest(axis, panel, power, bounds)
+            farthest[i].draw(axis)
             axis.set_xlim(bounds)
             axis.set_ylim(bounds)
             if power != 1:
@@ -220,16 +227,22 @@ def by_size(labels: Sequence[str], floor: Floats, synthetic: Sequence[ChartLine]
 def curves(drawn: Sequence[tuple[str, ChartLine, Sequence[ChartLine]]], at: Floats, x: str, y: str) -> str:
     """ROC curves, one panel per target: the ceiling near-black and solid, each release dashed, chance the diagonal."""
     shape = {"sharex": True, "sharey": True}
-    with panels(len(drawn), 3, lambda r, c: 0.65 + r * WIDTH / max(c, 2), y, **shape) as (figure, axes, done):
-        for i, ((title, ceiling, lines), axis) in enumerate(zip(drawn, axes, strict=True)):
+    # broken into lines: a title that is wider than its panel would be cut
+    titles = [fill(title, 26) for title, _, _ in drawn]
+    lines = max((title.count("\n") for title in titles), default=0)
+
+    def height(rows: int, columns: int) -> float:
+        return 0.75 + rows * (WIDTH / max(columns, 2) + 0.07 + 0.2 * lines)
+
+    with panels(len(drawn), 3, height, y, **shape) as (figure, axes, done):
+        for i, ((_, ceiling, releases), axis) in enumerate(zip(drawn, axes, strict=True)):
             axis.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8)
             if i == 0:
                 name_reference(axis, "baseline", (0.62, 0.62), 10, 8)
             axis.plot(at, ceiling.values, color=INK, linewidth=1.3)
-            for j, line in enumerate(lines):
+            for j, line in enumerate(releases):
                 axis.plot(at, line.values, linestyle=DASH, color=COLOURS[j % len(COLOURS)], linewidth=1.3)
-            # broken into lines: a title that is wider than its panel would be cut
-            axis.set_title(fill(title, 26))
+            axis.set_title(titles[i])
             axis.set_xlabel(x)
             axis.tick_params(labelbottom=True)
             axis.set_box_aspect(1)
@@ -307,58 +320,6 @@ def _name_rows(axis: Any, labels: Sequence[str], x: str) -> None:
     axis.set_yticks(np.arange(len(labels), dtype=float), shorten_all(labels, 44))
     axis.set_ylim(len(labels) - 0.4, -0.6)
     axis.set_xlabel(x)
-
-
-def _name_farthest(axis: Any, panel: Against, power: float, bounds: tuple[float, float]) -> None:
-    """Number the farthest points and say what they are in the corner that points near the line leave free."""
-    if not len(panel.authentic):
-        return
-    stretch = _power(power)[0]
-    x, y = stretch(panel.authentic), stretch(panel.synthetic)
-    chosen = np.argsort(-np.abs(y - x), kind="stable")[:NAMED]
-    low, high = (float(stretch(np.float64(end))) for end in bounds)
-    at = SIDE * (np.column_stack([x[chosen], y[chosen]]) - low) / (high - low)
-    number = {"ha": "center", "va": "center", "fontsize": 7.5, "fontweight": "bold", "color": INK}
-    tie = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.5, "shrinkA": 4, "shrinkB": 2}
-    for rank, (i, place) in enumerate(zip(chosen, _apart(at), strict=True), start=1):
-        far = float(np.hypot(*place)) > FAR
-        point, beside = (
-            (panel.authentic[i], panel.synthetic[i]),
-            {"xytext": tuple(place), "textcoords": "offset points"},
-        )
-        axis.annotate(str(rank), point, **beside, **number, arrowprops=tie if far else None)
-    short = shorten_all([panel.labels[int(i)] for i in chosen], 40)
-    names = "\n".join(f"{rank} {label}" for rank, label in enumerate(short, start=1))
-    axis.text(0.98, 0.02, names, transform=axis.transAxes, ha="right", va="bottom", fontsize=7.5, color=INK)
-
-
-SIDE = 220.0
-"""About how many points of type a panel is wide."""
-FAR = 10.0
-"""A number farther than this from its point is tied to it by a line."""
-
-
-def _apart(at: Floats) -> Floats:
-    """Where to put a number beside each point (offsets in points): away from the line, inside the panel, none on another.
-
-    >>> _apart(np.array([[50.0, 80.0], [50.0, 80.0]])).tolist()
-    [[-6.0, 6.0], [-6.0, 15.0]]
-    """
-    steps = [(6, 6), (6, 15), (15, 6), (0, 10), (6, 24), (15, 15), (24, 6), (15, 24), (24, 15), (0, 20)]
-    places: list[Floats] = []
-    taken: list[Floats] = list(at)
-    for point in at:
-        side = np.array([-1.0, 1.0]) if point[1] >= point[0] else np.array([1.0, -1.0])
-        tries = [side * step for step in steps]
-        # at the edge of the panel the other way as well
-        tries += [t * (-1, 1) for t in tries] + [t * (1, -1) for t in tries]
-        inside = [t for t in tries if ((point + t >= 5) & (point + t <= SIDE - 5)).all()] or tries[:1]
-        room = [min(float(np.hypot(*(point + t - other))) for other in taken) for t in inside]
-        free = [i for i, distance in enumerate(room) if distance >= 8]
-        best = inside[free[0] if free else int(np.argmax(room))]
-        places.append(best)
-        taken.append(point + best)
-    return np.array(places).reshape(-1, 2)
 
 
 def _name_ends(axis: Any, x: float, ends: Sequence[tuple[str, float, str]], height: float) -> None:
