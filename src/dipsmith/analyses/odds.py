@@ -26,6 +26,7 @@ import scipy
 
 from dipsmith.analyses.agreed_tables import AgreedTables, Float, NoisyMarginal
 from dipsmith.analyses.bin_doubt import ColumnDoubt, Refusal, Values, binned_numbers, cut_bin
+from dipsmith.analyses.complete_cases import complete_cases, never_missing
 from dipsmith.analyses.cross_products import CrossProducts
 from dipsmith.analyses.direct import DECIDE, DRAWS, DirectEstimate, batches
 from dipsmith.analyses.pairs import estimate_from_tables
@@ -226,6 +227,7 @@ def estimate_planned(
     marginals = [m for t in tables if (m := NoisyMarginal.of(t)) is not None]
     if analysis.by is not None or not asks_for_odds(analysis, schema):
         return estimate_from_tables(analysis, schema, marginals, rows=rows, draws=draws)
+    schema, marginals, rows = complete_cases(schema, marginals, rows, never_missing(formula))
     found = odds_from_tables(formula, schema, marginals, rows=rows, caution=caution, draws=draws)
     return () if found is None else (replace(found, formula=analysis.text),)
 

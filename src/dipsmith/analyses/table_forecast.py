@@ -104,7 +104,8 @@ class _Rates:
             return rates
         dropped = tuple(i for i, n in enumerate(self.names) if n not in attributes)
         factor = self.related.sum(axis=dropped) / self.unrelated.sum(axis=dropped)
-        return rates * factor.reshape([self.schema[n].size if n in self.names else 1 for n in attributes])
+        shape = [self.schema[n].size if n in self.names else 1 for n in attributes]
+        return np.asarray(rates * factor.reshape(shape))
 
 
 def _unrelated(schema: Schema, names: Names) -> Float:

@@ -53,7 +53,8 @@ def asks_for_odds(analysis: PlannedAnalysis, schema: Schema) -> bool:
         return analysis.model == "logistic"
     response = RegressionFormula.parse(analysis.formula, schema.names).response
     if isinstance(response, Column):
-        return isinstance(schema[response.name].domain, Categories) and schema[response.name].size == 2
+        domain = schema[response.name].domain
+        return isinstance(domain, Categories) and domain.size - domain.missing == 2
     return any(isinstance(n, Operation) and set(n.signs) & set(COMPARISONS) for n in nodes(response))
 
 

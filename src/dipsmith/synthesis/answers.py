@@ -34,6 +34,7 @@ import numpy as np
 
 from dipsmith.analyses.agreed_tables import NoisyMarginal
 from dipsmith.analyses.bin_doubt import binned_numbers, cut_bin, doubts_of_rows, raw_numbers, widening
+from dipsmith.analyses.complete_cases import complete_cases, never_missing
 from dipsmith.analyses.direct import DECIDE, DRAWS, estimate_from, is_logistic
 from dipsmith.analyses.measure import Agenda
 from dipsmith.analyses.odds import HIDDEN, hides_odds, odds_from_tables
@@ -48,6 +49,7 @@ from dipsmith.schema.formula.tree import Column, nodes
 from dipsmith.synthesis.supports import Support, quote
 
 if TYPE_CHECKING:
+    from dipsmith.schema import Schema
     from dipsmith.synthesis.label_tables import LabelTables
     from dipsmith.synthesis.release import Release
 
@@ -222,13 +224,12 @@ def _from_measured_tables(
             return _from_labels(release, asked, analysis, references, draws)
         return _from_tables(release, asked, analysis, draws)
     except UsageError:
-        return ()  # missing values, or a term without a value in some bin: synthetic rows may still tell
+        return ()  # a term without a value in some bin: synthetic rows may still tell
 
 
 def _from_tables(release: Release, asked: str, analysis: Analysis, draws: int) -> Sequence[Result]:
     """What noisy tables of whole rows say, once or for each part of the rows."""
-    tables = noisy_tables(release)
-    schema, rows = release.schema, public_rows(release)
+    schema, tables, rows = _complete_rows(release, asked, analysis)
     if analysis.family == "logistic":
         one = None if split_by(asked)[1] else odds_from_tables(analysis.formula, schema, tables, rows=rows, draws=draws)
         return [] if one is None else [one]
@@ -236,6 +237,12 @@ def _from_tables(release: Release, asked: str, analysis: Analysis, draws: int) -
     if find_unmeasured(planned, schema, [t.attributes for t in tables]):
         return []
     return estimate_from_tables(planned, schema, tables, rows=rows, draws=draws)
+
+
+def _complete_rows(release: Release, asked: str, analysis: Analysis) -> tuple[Schema, list[NoisyMarginal], int | None]:
+    """Noisy tables of the rows that a formula uses, and how many these are where that is no estimate."""
+    names = never_missing(analysis.formula, split_by(asked)[1])
+    return complete_cases(release.schema, noisy_tables(release), public_rows(release), names)
 
 
 def _from_labels(
@@ -310,17 +317,18 @@ def _gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
         return gap
     together = missing_for(release, *analysis.formula.columns)
     if together is None:
-        return _hidden_by_noise(asked) if _noise_hides(release, analysis) else None
+        return _hidden_by_noise(asked) if _noise_hides(release, asked, analysis) else None
     reason = f"odds need one noisy table of all columns, and {_lower(together.reason)}"
     return Gap(asked, reason, f"Ask the steward to plan it (--analysis {quote(asked)})")
 
 
-def _noise_hides(release: Release, analysis: Analysis) -> bool:
+def _noise_hides(release: Release, asked: str, analysis: Analysis) -> bool:
     """Whether noise hides odds of some group in the noisy table that holds all columns."""
     try:
-        return hides_odds(analysis.formula, release.schema, noisy_tables(release), rows=public_rows(release))
+        schema, tables, rows = _complete_rows(release, asked, analysis)
+        return hides_odds(analysis.formula, schema, tables, rows=rows)
     except UsageError:
-        return False  # missing values, or a term without a value in some bin
+        return False  # a term without a value in some bin
 
 
 def _hidden_by_noise(asked: str) -> Gap:

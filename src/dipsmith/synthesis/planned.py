@@ -289,7 +289,9 @@ class AnalysisPlan:
                 notes.append(f"{analysis}: there will be no direct estimate, since {error}")
                 continue
             found += expected
-            if any(e.hopeless and not e.reason for e in expected) and (advice := advise_bins(analysis, schema, steps, rows)):
+            if any(e.hopeless and not e.reason for e in expected) and (
+                advice := advise_bins(analysis, schema, steps, rows)
+            ):
                 notes.append(f"{analysis}: {advice}")
         return cls(0.0, tuple(found), None, tuple(notes))
 
