@@ -62,7 +62,9 @@ def test_without_noise_it_is_least_squares_of_the_complete_rows(formula):
 def test_without_noise_odds_are_those_of_the_complete_rows():
     smf = pytest.importorskip("statsmodels.formula.api")
     codes = people(4000, 2)
-    (found,) = estimate_planned(PlannedAnalysis("s ~ y + g"), SCHEMA, [table(codes, ["y", "s", "g"])], rows=4000, draws=2)
+    (found,) = estimate_planned(
+        PlannedAnalysis("s ~ y + g"), SCHEMA, [table(codes, ["y", "s", "g"])], rows=4000, draws=2
+    )
     fitted = smf.logit("m ~ y + g", complete_rows(codes, ["y", "s", "g"])).fit(disp=0)
     for c in found.coefficients:
         assert c.estimate == pytest.approx(fitted.params[c.name], rel=1e-6, abs=1e-6)

@@ -14,7 +14,6 @@ from dipsmith.methods.hierarchy.steps import Steps
 from dipsmith.methods.loglinear.loglinear import LogLinear
 from dipsmith.methods.method import PublicFacts
 from dipsmith.planning.plan import plan
-from dipsmith.planning.resources import PACE
 from dipsmith.privacy.budget import PureDP
 from dipsmith.schema import Schema
 from dipsmith.synthesis.synthesize import synthesize
@@ -93,7 +92,7 @@ def test_leaves_of_a_wide_column_are_foreseen():
     )
     forest = Forest()
     known, seen = (plan(wide, forest, PureDP(1), public=PublicFacts(rows=n)).resources for n in (None, 4000))
-    foreseen = (seen.parts["fitting"] - known.parts["fitting"]) / (PACE * LEAF_SECONDS)
+    foreseen = (seen.parts["fitting"] - known.parts["fitting"]) / LEAF_SECONDS
     release = synthesize(table, wide, forest, budget=PureDP(1), testing=True, noise_seed=1)
     held = sum(tree.p.size for block in release.model.inner.blocks for e in block.ensembles for tree in e.trees)
     assert 20_000 * 5 < held < 10**7

@@ -244,7 +244,7 @@ def test_names_of_the_farthest_points_stand_where_no_point_is():
     assert corner(line, line) == "lower right"
     assert corner([*line, 0.8], [*line, -0.9]) == "upper left"
     assert corner([*line, 0.8, -0.8], [*line, -0.9, 0.6], "r = 0.5\nslope 1") == "below"
-    crowded = Against("", np.array([*line, 0.8, -0.8]), np.array([*line, -0.9, 0.9]), list("abcde"))
+    crowded = Against("", np.array([*line, 0.8, -0.8]), np.array([*line, -0.9, 0.9]), ["agency = AR by race = C"] * 5)
     views = [ET.fromstring(figures.against([p], "x", "y")).get("viewBox") for p in (scatter()[0], crowded)]
     free, below = (float(view.split()[3]) for view in views)
     assert free < below
