@@ -82,6 +82,10 @@ class Case:
     levels: tuple[int, ...] = ()
     """Of simulated columns instead of an example: levels of the public ones, below zero for ordered ones."""
     labels: tuple[int, ...] = (2, 3)
+    analyses: tuple[str, ...] = ()
+    """Planned analyses."""
+    sets: str = ""
+    """How many sets, and whether each is drawn or has its own part of the budget: "5 draw"."""
 
 
 CASES = (
@@ -258,8 +262,12 @@ def measured(case: Case, data: Path, schema: Path, folder: Path) -> tuple[float,
 
 
 def _common(case: Case) -> list[str]:
-    settings = [word for s in case.settings for word in ("--set", s)]
-    return ["--method", case.method, "--epsilon", case.epsilon, *settings]
+    words = [word for s in case.settings for word in ("--set", s)]
+    words += [word for a in case.analyses for word in ("--analysis", a)]
+    if case.sets:
+        number, each = case.sets.split()
+        words += ["--sets", number, "--each", each]
+    return ["--method", case.method, "--epsilon", case.epsilon, *words]
 
 
 def _dipsmith(words: list[str]) -> tuple[str, float, int]:

@@ -109,6 +109,6 @@ def test_parts_add_up_and_grow_with_what_they_depend_on():
     assert large.memory > small.memory
     assert large.parts["reading"] == pytest.approx(1000 * small.parts["reading"])
     assert took(Flat(), voters.schema(), 1_000, sets=5).parts["drawing"] == pytest.approx(5 * small.parts["drawing"])
-    assert took(Steps(layers=2), voters.schema(), 1_000).memory > small.memory
+    assert took(Steps(layers=2), voters.schema(), 1_000).memory > took(Steps(layers=1), voters.schema(), 1_000).memory
     labels = [took(LogLinear(targets=t), personnel.schema(), 10_000) for t in (["sex"], ["sex", "race"])]
     assert labels[0].parts["fitting"] < labels[1].parts["fitting"]

@@ -150,14 +150,24 @@ class Suitability:
     reason: str
 
 
-TABLE_SECONDS, TABLE_BYTES = 1.3e-7, 200.0
+TABLE_SECONDS, TABLE_BYTES = 1.5e-7, 200.0
 """Per noisy number of a table: counting, noise, projection, and its row in the file of measurements."""
+LABEL_SECONDS, LABEL_BYTES = 1e-7, 16.0
+"""Per noisy number and column of its table: the labels in that row."""
+SUM_SECONDS = 4.4e-9
+"""Per noisy number, column of its table, and sum over it that `explore.html` shows: by column, and for large tables by pair."""
+SUMMED_CELLS = 40_000
+"""Larger tables are."""
 
 
 def table_effort(steps: Sequence[Planned]) -> Effort:
-    """What it takes to measure the tables of a plan."""
-    cells = sum(s.cells or 0 for s in steps)
-    return Effort(TABLE_SECONDS * cells, TABLE_BYTES * cells)
+    """What it takes to measure the tables of a plan and to write what was measured."""
+    seconds = memory = 0.0
+    for cells, columns in ((s.cells or 0, len(s.attributes)) for s in steps):
+        sums = columns + (columns * (columns - 1) / 2 if cells > SUMMED_CELLS else 1)
+        seconds += cells * (TABLE_SECONDS + columns * (LABEL_SECONDS + SUM_SECONDS * sums))
+        memory += cells * (TABLE_BYTES + columns * LABEL_BYTES)
+    return Effort(seconds, memory)
 
 
 def tables_of(schema: Schema, steps: Sequence[Planned], strata: str | None = None) -> tuple[PlannedTable, ...]:

@@ -183,7 +183,9 @@ def plan(
         widths=label_widths(outlook, _law(budget), p0=p0, level=level, pooled=True),
         p0=p0,
         level=level,
-        resources=resources(schema, outlook, facts.rows, sets=sets, each=each),
+        resources=resources(
+            schema, outlook, facts.rows, steps=own, analyses=analyses or schema.analyses, sets=sets, each=each
+        ),
         trees=outlook.trees,
         smears=bin_warnings(schema),
         bins=propose_bins(schema, own, facts.rows, analyses or schema.analyses),

@@ -260,7 +260,7 @@ class ForestPlan:
 
 SHARP = 6
 """How sharply the share of branches that are split rises with their rows: by simulated tables of 20,000 rows."""
-LEAF_SECONDS, LEAF_BYTES = 2.6e-6, 65.0
+LEAF_SECONDS, LEAF_BYTES = 1.4e-6, 65.0
 """Per noisy number of a leaf: counting, noise, shrinking, its row in the file of measurements."""
 DRAWS = 20_000
 """Paths drawn to find how often each column is asked."""

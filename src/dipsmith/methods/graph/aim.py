@@ -58,7 +58,7 @@ from dipsmith.methods.graph.places import (
     fill_places,
     known_columns,
 )
-from dipsmith.methods.graph.planned import as_columns, measure_planned, plan_tables, sets_for
+from dipsmith.methods.graph.planned import as_columns, carried_cells, measure_planned, plan_tables, sets_for
 from dipsmith.methods.graph.prior import join_expected, plan_trust, split_prior, start_from
 from dipsmith.methods.graph.queries import marginal
 from dipsmith.methods.graph.stages import (
@@ -84,8 +84,10 @@ from dipsmith.schema.steps import entry_name, entry_schema
 ITERATIONS = 40
 """The most iterations of a fit between rounds."""
 
-COLUMN_SECONDS, LEVEL_SECONDS = 0.07, 2.5e-5
+COLUMN_SECONDS, LEVEL_SECONDS = 0.04, 1.4e-5
 """CPU seconds per column, and per level of one, that choosing and fitting take in typical rounds."""
+PLANNED_SECONDS = 1e-6
+"""Per column, which are as many as rounds, and cell of the planned tables in the model, which is fitted again in each."""
 
 PREFETCHED = 1 << 22
 """Up to so many cells in all, candidates are counted together with the columns, in one pass."""
@@ -344,8 +346,9 @@ class AIM:
 
     def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The columns, and every pair as if it were chosen in an average round."""
-        levels = sum(a.size for a in schema.attributes)
-        return graph_outlook(schema, steps, seconds=COLUMN_SECONDS * len(schema.names) + LEVEL_SECONDS * levels)
+        levels, planned = sum(a.size for a in schema.attributes), carried_cells(schema, self.planned, self.max_cells)
+        each = COLUMN_SECONDS + PLANNED_SECONDS * planned
+        return graph_outlook(schema, steps, seconds=each * len(schema.names) + LEVEL_SECONDS * levels)
 
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:

@@ -156,7 +156,10 @@ class Marginals:
 
     def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """Tables that are all that is ever known."""
-        return replace(graph_outlook(schema, steps, {}, FIT_SECONDS), complete=True)
+        tables = self._marginals(schema)
+        overlap = sum(len(m.attributes) for m in tables) > len(schema.names)  # else they are taken as they are
+        fitting = FIT_SECONDS * sum(m.size for m in tables) if overlap else 0.0
+        return replace(graph_outlook(schema, steps, {}, fitting), complete=True)
 
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:

@@ -39,7 +39,7 @@ from dipsmith.methods.graph.entropy import fit
 from dipsmith.methods.graph.junction import Array, cell_counter, cells_needed
 from dipsmith.methods.graph.misfit import Misfit, budget_weights, noise_left
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, within_cells
-from dipsmith.methods.graph.planned import carried_sets, measure_planned, plan_tables, sets_for
+from dipsmith.methods.graph.planned import carried_cells, carried_sets, measure_planned, plan_tables, sets_for
 from dipsmith.methods.graph.prior import (
     PUBLIC_ITERATIONS,
     PUBLIC_TOLERANCE,
@@ -51,6 +51,7 @@ from dipsmith.methods.graph.prior import (
 )
 from dipsmith.methods.graph.queries import pairs
 from dipsmith.methods.graph.stages import (
+    FIT_SECONDS,
     Columns,
     Stages,
     fit_model,
@@ -240,10 +241,11 @@ class MST:
     def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The noise on every column, at worst, and on every pair, were it chosen."""
         for_tree = self._budgets(schema, split_prior(self.name, self.prior, schema, budget).rest)[2]
+        fitting = FIT_SECONDS * carried_cells(schema, self.planned, self.max_cells)
         if for_tree is None:
-            return graph_outlook(schema, steps, {})
+            return graph_outlook(schema, steps, {}, fitting)
         noise = self._noise_if_chosen(schema, for_tree[1])
-        outlook = graph_outlook(schema, steps, noise)
+        outlook = graph_outlook(schema, steps, noise, fitting)
         # A spanning tree measures at least one pair of every column: assume the noisiest.
         noisiest = []
         for name in schema.names:

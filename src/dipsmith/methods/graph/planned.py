@@ -72,6 +72,11 @@ def carried_sets(schema: Schema, planned: Sequence[Sequence[str]], max_cells: in
     return [tuple(names) for names in admit(schema, [], planned, max_cells // 2)]
 
 
+def carried_cells(schema: Schema, planned: Sequence[Sequence[str]], max_cells: int) -> int:
+    """How many cells the planned tables have that the model holds."""
+    return sum(map(schema.size, carried_sets(schema, planned, max_cells)))
+
+
 def plan_tables(schema: Schema, planned: Sequence[Sequence[str]], budget: Budget) -> list[Planned]:
     """One line for every planned table."""
     steps = []

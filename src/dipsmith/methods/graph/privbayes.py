@@ -37,8 +37,9 @@ from dipsmith.methods.graph.association import Association, Family, MutualInform
 from dipsmith.methods.graph.junction import Attributes, cells_needed
 from dipsmith.methods.graph.misfit import noise_left
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel
-from dipsmith.methods.graph.planned import carried_sets, measure_planned, plan_tables, sets_for
+from dipsmith.methods.graph.planned import carried_cells, carried_sets, measure_planned, plan_tables, sets_for
 from dipsmith.methods.graph.stages import (
+    FIT_SECONDS,
     Columns,
     Stages,
     fit_model,
@@ -149,7 +150,8 @@ class PrivBayes:
 
     def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The columns, and every pair as if it were measured with an average share."""
-        return graph_outlook(schema, steps)
+        fitting = FIT_SECONDS * carried_cells(schema, self.planned, self.max_cells)
+        return graph_outlook(schema, steps, seconds=fitting)
 
     def _refuse_information(self, schema: Schema, relation: str, max_rows: int) -> None:
         if self.score == "association":

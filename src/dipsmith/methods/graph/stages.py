@@ -35,8 +35,8 @@ from dipsmith.privacy.budget import Budget, PureDP, rho_to_approx
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
 
-FIT_SECONDS: Final = 2.5
-"""Fitting a graphical model to many overlapping tables."""
+FIT_SECONDS: Final = 4.5e-6
+"""Per cell of a planned table that the model holds: one fit, of a hundred or so evaluations."""
 
 ADVICE = "collapse its values (collapse, bins) or leave it out"
 
@@ -154,10 +154,10 @@ def plan_columns(
     return steps
 
 
-CHOICE_SECONDS, PAIR_SECONDS, PAIR_BYTES = 5e-6, 1.6e-3, 75e3
+CHOICE_SECONDS, PAIR_SECONDS, PAIR_BYTES = 2.7e-6, 9e-4, 75e3
 """Counting all pairs of columns and choosing among them again and again: seconds by the cube of their number and by pair,
 bytes by pair."""
-CHOSEN_SECONDS, CHOSEN_BYTES = 2.7e-6, 350.0
+CHOSEN_SECONDS, CHOSEN_BYTES = 1.5e-6, 350.0
 """Per cell of a table that is chosen: measured, fitted, written into the file of measurements."""
 LARGEST_CHOSEN = 1 << 20
 """Larger pairs are not chosen."""

@@ -13,7 +13,7 @@ from dipsmith.estimation.lawful import require_possible
 from dipsmith.estimation.tree import level_weights
 from dipsmith.methods.hierarchy.noisy_tree import LARGEST_TABLE, Hierarchy
 from dipsmith.methods.method import Planned, count_noise
-from dipsmith.methods.outlook import Effort, Outlook, hopeless_note, spurious_rows, tables_of
+from dipsmith.methods.outlook import Effort, Outlook, hopeless_note, spurious_rows, table_effort, tables_of
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Marginal, Schema
 
@@ -120,11 +120,12 @@ def plan_levels(
     return steps
 
 
-LEVEL_SECONDS, LEVEL_BYTES = 6e-7, 330.0
-"""Per noisy number of a hierarchy: counting, least squares, projection, drawing, its row in the file of measurements."""
+LEVEL_SECONDS, LEVEL_BYTES = 3e-7, 130.0
+"""Per noisy number of a hierarchy: least squares, projection, drawing."""
 
 
 def level_outlook(schema: Schema, steps: Sequence[Planned]) -> Outlook:
     """The levels whose columns are known, and what it takes to make them agree."""
-    cells = sum(s.cells or 0 for s in steps)
-    return Outlook(tables_of(schema, steps), effort=Effort(LEVEL_SECONDS * cells, LEVEL_BYTES * cells))
+    cells, measured = sum(s.cells or 0 for s in steps), table_effort(steps)
+    effort = Effort(measured.seconds + LEVEL_SECONDS * cells, measured.memory + LEVEL_BYTES * cells)
+    return Outlook(tables_of(schema, steps), effort=effort)

@@ -21,19 +21,19 @@ CHOICES, CHOICES_AGAIN = 10, 6
 """Rounds of choosing penalties in these."""
 TURNS: Final = 5
 """Passes over all rows where the steps go through some of them."""
-ENTRY_SECONDS: Final = 1.2e-9
+ENTRY_SECONDS: Final = 6.6e-10
 """For each row, term and label of a pass."""
-LABEL_SECONDS: Final = 1e-8
+LABEL_SECONDS: Final = 5.5e-09
 """For each row and label of a pass: its exponential, its share."""
-PAIR_SECONDS: Final = 1.1e-9
+PAIR_SECONDS: Final = 6e-10
 """For each row, pair of terms and covariance of labels that is added up."""
-CUBE_SECONDS: Final = 4.2e-11
+CUBE_SECONDS: Final = 2.3e-11
 """For each number of a matrix's side to the power of three, inverted."""
-TERM_SECONDS: Final = 6e-4
+TERM_SECONDS: Final = 0.00033
 """For each term in a round of choosing penalties."""
-ROW_SECONDS: Final = 1.7e-7
+ROW_SECONDS: Final = 9.3e-08
 """For each row and column: finding the distinct rows, and the cells that they lie in."""
-CANDIDATE_SECONDS, CANDIDATE_ROW_SECONDS = 7e-4, 1.4e-8
+CANDIDATE_SECONDS, CANDIDATE_ROW_SECONDS = 4e-4, 8e-9
 """For each candidate in a round, and for each of its rows: its table, expected and counted."""
 ENTRY_BYTES, MATRIX_BYTES = 12.0, 60.0
 
