@@ -25,6 +25,7 @@ from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.randomness import generator
 from dipsmith.report import figures as drawing
+from dipsmith.report.moments import moment_in_words
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.synthesis.order import Each
@@ -61,6 +62,7 @@ def read_release(folder: Path) -> dict[str, bytes]:
     if _canonical(card) != found["card.json"]:
         raise ValueError("card.json is not in canonical form")
     values = {str(card[name]): name for name in EXCEPTED if card.get(name) is not None}
+    values[moment_in_words(str(card["created"]))] = "created"
     values[str(card["created"])[:10]] = "created"
     values[f'"publicationYear": "{str(card["created"])[:4]}"'] = "year of created"
     for name in (n for n in REPEATED if n in found):

@@ -199,7 +199,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
         "column 'x': say where a value outside enum goes",
         "other: LABEL",
     ),
-    (field(type="string", enum="nowhere.csv"), "column 'x': enum: nowhere.csv", "does not exist"),
+    (field(type="string", enum="nowhere.csv"), "column 'x': nowhere.csv", "does not exist"),
     (
         field(type="string", enum=["a"], minimum=3, other="a"),
         "column 'x': 'minimum' does not go with enum",

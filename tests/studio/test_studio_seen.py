@@ -144,7 +144,7 @@ def test_bins_are_proposed_where_bounds_are_said(shared, visit):
     fresh(shared, page)
     page.goto(f"{shared.origin}/p/{made}/schema")
     page.set_input_files("#yaml-file", {"name": "pay.yaml", "mimeType": "application/yaml", "buffer": text.encode()})
-    page.wait_for_selector("tr[data-name=age]")
+    page.wait_for_selector("text=Read 1 column from pay.yaml")
     page.click("tr[data-name=age] td:nth-child(2)")
     assert page.is_hidden("#f-proposal")
     page.fill("#f-high", "250000")

@@ -20,7 +20,7 @@ from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 
 START_SECONDS: Final = 1.1
-START_BYTES: Final = 230_000_000
+START_BYTES: Final = 255_000_000
 DRAWN_SECONDS: Final = 0.03
 MOST_DRAWN: Final = 24
 """Per column whose distribution the report draws, and how many it draws."""
@@ -76,5 +76,5 @@ def resources(
     }
     labelled = ROW_BYTES * (rows or 0) if schema.neighbours == "label" else 0
     held = BLOCK_BYTES * min(fields, BLOCK_FIELDS) + FIELD_BYTES * fields * sets + labelled
-    memory = START_BYTES + LEVEL_BYTES * levels + held + max(outlook.effort.memory, estimates.memory)
+    memory = START_BYTES + LEVEL_BYTES * levels + max(held, outlook.effort.memory, estimates.memory)
     return Resources(int(memory), sum(parts.values()), parts)

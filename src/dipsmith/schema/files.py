@@ -244,10 +244,7 @@ def _categories(field: FieldEntry, base: Path) -> Categories:
     if field.type not in ("string", "integer"):
         raise SchemaError(f"enum goes with type string or integer, not {field.type}; give minimum, maximum and bins")
     _refuse(field, OF_RANGES, "enum")
-    try:
-        values = CodeList.read(base / field.enum).codes if isinstance(field.enum, str) else tuple(field.enum or ())
-    except SchemaError as error:
-        raise SchemaError(f"enum: {error}") from None
+    values = CodeList.read(base / field.enum).codes if isinstance(field.enum, str) else tuple(field.enum or ())
     if field.type == "integer":
         for wrong in (v for v in values if not is_whole(v)):
             raise SchemaError(f"enum value '{wrong}' is not a whole number in plain digits; use type: string for codes")

@@ -35,7 +35,7 @@ ROW_SECONDS: Final = 9.3e-08
 """For each row and column: finding the distinct rows, and the cells that they lie in."""
 CANDIDATE_SECONDS, CANDIDATE_ROW_SECONDS = 4e-4, 8e-9
 """For each candidate in a round, and for each of its rows: its table, expected and counted."""
-ENTRY_BYTES, MATRIX_BYTES = 12.0, 60.0
+ENTRY_BYTES, MATRIX_BYTES = 12.0, 45.0
 
 
 @dataclass(frozen=True)

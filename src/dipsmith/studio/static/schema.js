@@ -92,7 +92,7 @@ function show() {
   const terms = [draft.neighbours ? '' : 'neighbours', draft.unit ? '' : 'unit'].filter(Boolean).join(' and ');
   el('progress').textContent = report.ready
     ? `Complete: ${many(draft.fields.length)}, ${report.cells} cells.`
-    : `${report.complete} of ${draft.fields.length} columns are complete${terms ? `; ${terms} not chosen yet` : ''}. ${left || terms ? '' : report.problem}`;
+    : `${report.complete} of ${many(draft.fields.length)} ${draft.fields.length === 1 ? 'is' : 'are'} complete${terms ? `; ${terms} not chosen yet` : ''}. ${left || terms ? '' : report.problem}`;
   el('next').hidden = el('onward').hidden = el('fits-box').hidden = !report.ready;
   learning.needed(left);
   originOf();
@@ -369,7 +369,7 @@ el('yaml-file').addEventListener('change', async () => {
     const found = await ask('POST', `/api/p/${held.project}/schema/import`, { text: await file.text() });
     reopen(found);
     await save();
-    say(`Read ${draft.fields.length} columns from ${file.name}.`);
+    say(`Read ${many(draft.fields.length)} from ${file.name}.`);
   } catch (error) { complain(error); }
 });
 
