@@ -26,7 +26,7 @@ FRESH_RUNS, FRESH_FROM = 1000, 5000
 """Runs of a kind that still has such a cell after `MORE_RUNS`, from another seed on, counted by themselves: by these it is
 judged whether it is low, since the others were run until it was not."""
 
-NOMINAL = 0.95
+NOMINAL, LEAST = 0.95, 0.90
 ENOUGH_REFUSALS = 40
 """Runs after which a release that has refused every question is taken to refuse."""
 
@@ -155,9 +155,18 @@ def control(relation: str, first: int, runs: int) -> list[Tally]:
 
 def _is_low(mine: list[Tally]) -> bool:
     """Whether some question was answered too seldom rightly, by more than chance leaves to one cell of 40."""
+    return any(wilson(held / asked * runs, runs)[1] < NOMINAL for held, asked, runs in _counts(mine))
+
+
+def _is_few(mine: list[Tally]) -> bool:
+    """Whether the intervals of some question, few as they are, held less often than any should."""
+    return any(held / asked < LEAST for held, asked, _ in _counts(mine))
+
+
+def _counts(mine: list[Tally]) -> list[tuple[int, int, int]]:
+    """Of every question that was answered: intervals that held, intervals, runs in which they were given."""
     cells = [[t for t in mine if t.estimand == q.name and t.intervals] for q in WHOLE]
-    counts = [(sum(t.held for t in c), sum(t.intervals for t in c), max(t.intervals for t in c)) for c in cells if c]
-    return any(wilson(held / asked * runs, runs)[1] < NOMINAL for held, asked, runs in counts)
+    return [(sum(t.held for t in c), sum(t.intervals for t in c), max(t.intervals for t in c)) for c in cells if c]
 
 
 def runs_of(case: Case, tallies: list[Tally]) -> int:
@@ -166,8 +175,9 @@ def runs_of(case: Case, tallies: list[Tally]) -> int:
 
 
 def low_kinds(tallies: list[Tally]) -> list[Case]:
-    """Kinds of release that were run as often as any, and still have a cell that lies below."""
-    return [c for c in cases() if finished(c, tallies) is None and _is_low([t for t in tallies if t.case == c.key])]
+    """Kinds of release that were run as often as any, and still have a cell that lies below, or seldom an interval that holds."""
+    ended = [(c, [t for t in tallies if t.case == c.key]) for c in cases() if finished(c, tallies) is None]
+    return [c for c, mine in ended if _is_low(mine) or _is_few(mine)]
 
 
 def finished(case: Case, tallies: list[Tally]) -> int | None:
