@@ -37,7 +37,7 @@ questions by `ds.fit`, as a researcher calls it (with {replicates} runs where th
 questions beforehand and share their budget among them; the others were told nothing. A cell says how often the 95 % interval held the
 population's value, with its Monte-Carlo interval, and how wide it was in units of the authentic rows' own interval; all slopes of a regression are
 counted together, and a Monte-Carlo interval counts runs, not slopes. *Refused*: `ds.fit` raised `NotCarried` in every run. Where it
-refused in some runs, the cell says in how many it answered. There are {wanted} runs of a kind of release, and more, up to {more}, as long as a cell lies below the nominal share by more than chance leaves to one cell of 40 (runs end as soon as none does, and all are counted together: shares of such cells are not free of that choice); the last column says how many. Planned releases under `label` and all releases by AIM, MST and PrivBayes were run anew on 18 November 2026, with the rule of intervals of that day; the others are of the day before, when rows were not yet balanced, which among them concerns Marginals alone. `LogLinear` labels rows and makes none, so that it stands under `label` alone.
+refused in some runs, the cell says in how many it answered. There are {wanted} runs of a kind of release, and more, up to {more}, as long as a cell lies below the nominal share by more than chance leaves to one cell of 40 (runs end as soon as none does, and all are counted together: shares of such cells are not free of that choice); the last column says how many. All were run on 19 November 2026. `LogLinear` labels rows and makes none, so that it stands under `label` alone.
 
 {verdict}
 """
