@@ -22,13 +22,12 @@ from dipsmith.schema import Attribute, Schema
 
 
 def never_missing(formula: RegressionFormula, by: str | None = None) -> list[str]:
-    """The columns without which a row is left out; rows without a fixed effect are a group of their own.
+    """The columns without which a row is left out: all that a formula names.
 
     >>> never_missing(RegressionFormula.parse("pay ~ sex | agency", ["pay", "sex", "agency", "year"]), "year")
-    ['pay', 'sex', 'year']
+    ['pay', 'sex', 'agency', 'year']
     """
-    effects = {name for names in formula.fixed for name in names}
-    return [n for n in (*formula.columns, *((by,) if by else ())) if n not in effects]
+    return [*formula.columns, *((by,) if by else ())]
 
 
 def complete_cases(

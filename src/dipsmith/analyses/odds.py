@@ -225,11 +225,25 @@ def estimate_planned(
     if (cut := cut_bin(formula, schema)) is not None:
         raise UsageError(f"{cut.reason}; {cut.ask}")
     marginals = [m for t in tables if (m := NoisyMarginal.of(t)) is not None]
-    if analysis.by is not None or not asks_for_odds(analysis, schema):
+    odds = analysis.by is None and asks_for_odds(analysis, schema)
+    schema, marginals, rows = complete_cases(schema, marginals, rows, never_missing(formula, analysis.by))
+    if not odds:
         return estimate_from_tables(analysis, schema, marginals, rows=rows, draws=draws)
-    schema, marginals, rows = complete_cases(schema, marginals, rows, never_missing(formula))
     found = odds_from_tables(formula, schema, marginals, rows=rows, caution=caution, draws=draws)
-    return () if found is None else (replace(found, formula=analysis.text),)
+    if found is None:
+        _require_computable(formula, schema)
+        return ()
+    return (replace(found, formula=analysis.text),)
+
+
+def _require_computable(formula: RegressionFormula, schema: Schema) -> None:
+    """Refuse odds of a table that is too large for its number of coefficients."""
+    cells, terms = schema.size(formula.columns), len(CrossProducts.terms_alone(formula, schema).names)
+    if cells * terms**2 > MOST_NUMBERS:
+        raise UsageError(
+            f"odds with {terms:,} coefficients are not estimated from a table of {cells:,} cells, which is too large; use fewer "
+            "bins or labels, leave a term out, or take model: ols"
+        )
 
 
 def _is_swamped(J: Float, noise: Float) -> bool:

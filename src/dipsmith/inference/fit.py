@@ -48,8 +48,9 @@ from dipsmith.schema import Schema
 from dipsmith.schema.analysis import split_by
 from dipsmith.schema.formula.tree import Column, Node, nodes
 from dipsmith.sources import source
-from dipsmith.synthesis.answers import AnswerRoute, Gap, member_gap, planned_references
+from dipsmith.synthesis.answers import AnswerRoute, planned_references
 from dipsmith.synthesis.canonical import canonical_values
+from dipsmith.synthesis.gaps import Gap, member_gap
 from dipsmith.synthesis.release import Release
 
 

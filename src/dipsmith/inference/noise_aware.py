@@ -48,7 +48,7 @@ from dipsmith.methods.method import Method
 from dipsmith.privacy.randomness import Generator, generator
 from dipsmith.regression.estimates import Estimates, Estimator, join_notes, stack
 from dipsmith.schema import Codes
-from dipsmith.synthesis.answers import missing_for
+from dipsmith.synthesis.gaps import missing_for
 from dipsmith.synthesis.release import Release
 
 REPLICATES = 50

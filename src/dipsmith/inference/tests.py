@@ -40,7 +40,7 @@ from dipsmith.inference.noise_aware import REPLICATES, Progress, Replication, re
 from dipsmith.methods.method import Method
 from dipsmith.regression.estimates import Estimates
 from dipsmith.schema import Schema
-from dipsmith.synthesis.answers import missing_for
+from dipsmith.synthesis.gaps import missing_for
 from dipsmith.synthesis.release import Release
 
 

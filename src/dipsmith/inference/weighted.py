@@ -19,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from dipsmith.analyses.agreed_tables import NoisyMarginal
+from dipsmith.analyses.complete_cases import complete_cases, never_missing
 from dipsmith.analyses.pairs import estimate_from_tables, find_unmeasured
 from dipsmith.arrays import Floats
 from dipsmith.errors import NotCarried, UsageError
@@ -28,7 +29,8 @@ from dipsmith.regression.analysis import Analysis
 from dipsmith.regression.estimates import Estimates, Estimator
 from dipsmith.schema import Bins, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
-from dipsmith.synthesis.answers import Gap, noisy_tables
+from dipsmith.synthesis.answers import noisy_tables
+from dipsmith.synthesis.gaps import Gap
 from dipsmith.synthesis.release import Release
 
 RULE = "Direct estimates from noisy tables that hold these columns with the weight"
@@ -49,9 +51,11 @@ def weighted_estimate(
         )
     if analysis.robust or analysis.cluster is not None:
         raise UsageError("weighted rows have robust errors of their own; leave robust and cluster out")
-    planned, tables = PlannedAnalysis(asked, model="ols"), noisy_tables(release)
+    planned = PlannedAnalysis(asked, model="ols")
     if weight in planned.columns:
         raise UsageError(f"'{weight}' weighs the rows of '{asked}' and is also one of its columns; leave one out")
+    names = never_missing(analysis.formula, planned.by)
+    schema, tables, _ = complete_cases(schema, noisy_tables(release), None, names)
     if find_unmeasured(planned, schema, [t.attributes for t in tables]):
         raise NotCarried(
             f"this release cannot tell '{asked}', weighted by {weight}: no noisy tables hold every two of its columns with "

@@ -3,7 +3,9 @@
 Least squares needs X′X, X′y and y′y and nothing else, and each of their entries is a sum over the cross-table of the
 columns that occur in two terms (of the response, the terms and the fixed effects). So terms of one column each need
 all pairs of columns; a product of two needs triples; a formula that is repeated by a column needs that column in
-every table, and so does a survey weight: X′WX are sums by pair and weight. A logistic regression is not determined by these tables: it needs one of all its columns.
+every table, and so does a survey weight: X′WX are sums by pair and weight. A logistic regression is not determined by
+these tables: it needs one of all its columns. Rows in which a column is missing are left out, so that every table has to hold
+all columns that may be missing, where this does not make them too large.
 
 Reads a formula and names of columns: public.
 """
@@ -20,6 +22,9 @@ from dipsmith.schema.formula.tree import COMPARISONS, Column, Node, Operation, n
 
 Names = tuple[str, ...]
 
+MOST_COMPLETE = 10_000
+"""Cells of a table that holds columns for no other reason than that rows without them are left out."""
+
 
 def tables_needed(analyses: Iterable[PlannedAnalysis], schema: Schema) -> tuple[Names, ...]:
     """The cross-tables that planned analyses need, columns in the schema's order, none of them part of another.
@@ -32,6 +37,12 @@ def tables_needed(analyses: Iterable[PlannedAnalysis], schema: Schema) -> tuple[
     (('a', 'b', 'c', 'y'),)
     >>> tables_needed([PlannedAnalysis("y ~ a + b", model="logistic")], Schema("t", tuple(columns), Unit(), "replace"))
     (('a', 'b', 'y'),)
+
+    Which rows are complete may depend on two terms together:
+
+    >>> columns[3] = Attribute("y", "string", Categories.of(["0", "1"], missing=True))
+    >>> tables_needed([PlannedAnalysis("y ~ a + b", model="ols")], Schema("t", tuple(columns), Unit(), "replace"))
+    (('a', 'b', 'y'),)
     """
     found: dict[frozenset[str], None] = {}
     for analysis in analyses:
@@ -40,8 +51,11 @@ def tables_needed(analyses: Iterable[PlannedAnalysis], schema: Schema) -> tuple[
         by += () if schema.weight is None else (schema.weight,)
         if asks_for_odds(analysis, schema):
             found.setdefault(frozenset((*formula.columns, *by)))
-        for one, other in combinations_with_replacement(parts_of(formula), 2):
-            found.setdefault(frozenset((*one, *other, *by)))
+        sets = [{*one, *other, *by} for one, other in combinations_with_replacement(parts_of(formula), 2)]
+        gaps = {n for n in (*formula.columns, *by) if schema[n].domain.missing}
+        complete = [names | gaps for names in sets]
+        small = all(schema.size(list(names)) <= MOST_COMPLETE for names in complete)
+        found |= dict.fromkeys(map(frozenset, complete if small else sets))
     rank = {name: i for i, name in enumerate(schema.names)}
     largest = [s for s in found if s and not any(s < other for other in found)]
     return tuple(tuple(sorted(s, key=rank.__getitem__)) for s in largest)

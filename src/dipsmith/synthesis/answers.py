@@ -45,7 +45,16 @@ from dipsmith.errors import UsageError
 from dipsmith.regression.analysis import Analysis, Family, read_formula
 from dipsmith.regression.estimates import Estimates, Estimator, term_of
 from dipsmith.schema.analysis import Model, PlannedAnalysis, split_by
-from dipsmith.schema.formula.tree import Column, nodes
+from dipsmith.synthesis.gaps import (
+    Gap,
+    cluster_gap,
+    label_gap,
+    left_out_gap,
+    lower,
+    member_gap,
+    missing_for,
+    sentence,
+)
 from dipsmith.synthesis.supports import Support, quote
 
 if TYPE_CHECKING:
@@ -56,29 +65,7 @@ if TYPE_CHECKING:
 MODELS: Final = {"ols": "least squares", "logistic": "logistic"}
 """What results call a family: the odds that were asked for are not told by differences of shares that were planned."""
 
-INSTEAD: Final = "allow_unsupported=True prints the estimate without an interval"
-
 References = Mapping[str, object]
-
-
-@dataclass(frozen=True)
-class Gap:
-    """What a release does not carry of an analysis, and what to ask the steward for."""
-
-    asked: str
-    reason: str
-    ask: str
-
-    @property
-    def reason_and_ask(self) -> str:
-        """One line for people."""
-        ask = f"; {_lower(self.ask)}" if self.ask else ""
-        return f"this release cannot tell '{self.asked}': {_lower(self.reason)}{ask}"
-
-    @property
-    def sentence(self) -> str:
-        """The same, and what can be had instead."""
-        return f"{self.reason_and_ask} ({INSTEAD})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +110,8 @@ class AnswerRoute:
             )
         if (cut := cut_bin(analysis.formula, release.schema)) is not None:
             return cls(gap=Gap(asked, cut.reason, cut.ask))
+        if (of_clusters := cluster_gap(release, analysis, asked)) is not None:
+            return cls(gap=of_clusters)
         found: Sequence[Result] = ()
         planned = False
         if direct and analysis.family in MODELS:
@@ -156,25 +145,10 @@ class AnswerRoute:
         return cls(doubt=(factor - 1) * np.sqrt(plain.variances), notes=notes)
 
 
-def member_gap(release: Release, asked: str) -> Gap | None:
-    """Why a formula over columns of members of households is not answered; None for other formulas."""
-    members = release.schema.members
-    if members is None:
-        return None
-    named = [n for n in PlannedAnalysis.of(asked).columns if n in members.schema]
-    if not named:
-        return None
-    alike = (
-        f"'{named[0]}' is a column of '{members.schema.name}', and members of one household are alike: how much of that is "
-        "noise is not measured"
-    )
-    return Gap(asked, alike, f"Ask the steward for a release of '{members.schema.name}' alone")
-
-
 def supports(release: Release, asked: str, family: Family = "auto") -> Support:
     """What a release carries of a formula: *not carried* where `fit` refuses it, *measured* where estimates are direct."""
     if (of_members := member_gap(release, asked)) is not None:
-        return Support(asked, (), "not carried", _sentence(of_members.reason), ask=_sentence(of_members.ask))
+        return Support(asked, (), "not carried", sentence(of_members.reason), ask=sentence(of_members.ask))
     found = release.support_index.formula(asked)
     if not release.tables.in_memory:
         return found  # the workers make the rows when the release is saved
@@ -190,18 +164,11 @@ def supports(release: Release, asked: str, family: Family = "auto") -> Support:
         read_formula(inner, tables, schema, references)  # what is wrong with the formula itself is said here,
         return found  # and what is wrong with it beside these rows by `fit`
     if answer.gap is not None:
-        return replace(found, level="not carried", reason=_sentence(answer.gap.reason), ask=_sentence(answer.gap.ask))
+        return replace(found, level="not carried", reason=sentence(answer.gap.reason), ask=sentence(answer.gap.ask))
     if answer.results and found.level != "measured":
         reason = "Noisy tables determine all sums that it needs, so that its estimates are direct."
         return replace(found, level="measured", reason=reason, ask="")
     return found
-
-
-def carries(found: Support) -> bool:
-    """Whether synthetic rows, with the mechanism run again on them, can be believed: every group of columns is there."""
-    if found.level == "not carried" or not found.in_rows:
-        return False
-    return all(carries(part) for part in found.parts)
 
 
 def planned_references(release: Release, formula: str) -> dict[str, str]:
@@ -312,13 +279,15 @@ def _gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
     """What the release lacks for intervals; odds of whole rows need one table of all columns, not of every two."""
     gap = missing_for(release, asked)
     if gap is None and release.schema.neighbours == "label":
-        return _label_gap(release, analysis, asked)
-    if gap is not None or analysis.family not in ("logistic", "firth"):
+        return label_gap(release, analysis, asked)
+    if gap is not None:
         return gap
+    if analysis.family not in ("logistic", "firth"):
+        return left_out_gap(release, analysis, asked)
     together = missing_for(release, *analysis.formula.columns)
     if together is None:
         return _hidden_by_noise(asked) if _noise_hides(release, asked, analysis) else None
-    reason = f"odds need one noisy table of all columns, and {_lower(together.reason)}"
+    reason = f"odds need one noisy table of all columns, and {lower(together.reason)}"
     return Gap(asked, reason, f"Ask the steward to plan it (--analysis {quote(asked)})")
 
 
@@ -333,65 +302,3 @@ def _noise_hides(release: Release, asked: str, analysis: Analysis) -> bool:
 
 def _hidden_by_noise(asked: str) -> Gap:
     return Gap(asked, HIDDEN.reason, HIDDEN.ask)
-
-
-def _label_gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
-    """What labels are shrunk in by more than a run on shrunk rows shows: odds of public columns, and rare products.
-
-    In 37 releases (4,000 rows, ε = 1, a label of .16) odds of a public column were covered .70 of the time, the product of
-    two private columns .79.
-    """
-    formula, private = analysis.formula, set(release.schema.private)
-    odds = analysis.family in ("logistic", "firth")
-    named = [{n.name for f in term.factors for n in nodes(f) if isinstance(n, Column)} for term in formula.terms]
-    response = {n.name for n in nodes(formula.response) if isinstance(n, Column)}
-    for term, names in zip(formula.terms, named, strict=True):
-        if len(term.factors) > 1 and len(names & private) >= (1 if odds else 2):
-            what = " × ".join(f"'{name}'" for name in sorted(names))
-            reason = (
-                f"labels of rare combinations of {what} are shrunk farther than running the mechanism again can show"
-            )
-            instead = ", or with family='ols'" if odds else ", or ask the steward to plan it"
-            return Gap(asked, reason, f"Ask without the product{instead}")
-    if odds and not response & private and any(names & private for names in named):
-        reason = "odds of a public column are lost by shrunk labels, farther than running the mechanism again can show"
-        return Gap(asked, reason, "Ask for differences of shares (family='ols'), or for the odds of the label")
-    return None
-
-
-def missing_for(release: Release, *asked: str) -> Gap | None:
-    """What an interval for a formula, or for columns together, would need and the release lacks; None where all is there."""
-    if not release.models:
-        return None  # it cannot be run again either, and says so
-    try:
-        index = release.support_index
-    except UsageError as unknown:
-        return Gap(", ".join(asked), str(unknown), "")
-    formula = len(asked) == 1 and asked[0] not in release.schema and "~" in asked[0]
-    found = index.formula(asked[0]) if formula else index.columns(*asked)
-    if release.results and release.card.neighbours == "label" and not found.public:
-        # The mechanism that is run again does not adjust labels, so that it cannot show what adjusting them did.
-        reason = (
-            "the labels were adjusted to other analyses that were planned, and nothing shows what this did to this one"
-        )
-        return Gap(found.asked, reason, found.ask or f"Ask the steward to plan it too: --analysis {quote(found.asked)}")
-    if carries(found):
-        return None
-    weakest = next((p for p in found.parts if not carries(p)), found)
-    told = found if found.level == "not carried" else weakest
-    reason = told.reason
-    if told.level != "not carried" and not told.in_rows:
-        reason = f"a noisy table holds {told.asked}, but the synthetic rows follow it badly. {reason}"
-    return Gap(found.asked, reason, found.ask or weakest.ask)
-
-
-def _lower(sentence: str) -> str:
-    """A sentence as a part of another."""
-    text = sentence.strip().rstrip(".")
-    return text[:1].lower() + text[1:] if text[:2].istitle() or text[1:2].islower() else text
-
-
-def _sentence(part: str) -> str:
-    """A part of a sentence by itself."""
-    text = part.strip().rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}." if text else ""

@@ -20,7 +20,8 @@ from dipsmith.report.content import Block, Cell, Code, Facts, Figure, Table
 from dipsmith.report.support_map import Shade, support_map
 from dipsmith.schema import Attribute, Bins
 from dipsmith.schema.formula.tree import quote
-from dipsmith.synthesis.answers import carries, supports
+from dipsmith.synthesis.answers import supports
+from dipsmith.synthesis.gaps import carries
 from dipsmith.synthesis.households import roster_of
 from dipsmith.synthesis.supports import LEVELS, Support
 
