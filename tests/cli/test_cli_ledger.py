@@ -239,3 +239,42 @@ def test_contradictory_options_are_refused(dipsmith, tmp_path, arguments):
     ran = dipsmith("ledger", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["office.key", "office.pub"]
+
+
+def test_slips_of_the_keyboard_in_a_grant(dipsmith, tmp_path):
+    """A name that no schema can have is refused; an amount that protects nobody is taken, with a word and a way back."""
+    refused = dipsmith("ledger", "grant", "ad ult/..", "--ledger", "b.db", "--epsilon", 1)
+    assert (refused.code, refused.out) == (3, "")
+    assert "name has a '/'" in refused.err
+    assert not (tmp_path / "b.db").exists()
+    much = dipsmith("ledger", "grant", "people", "--ledger", "b.db", "--epsilon", "1e9")
+    assert much.code == 0
+    assert "protects nobody" in much.err
+    assert "dipsmith ledger withdraw people --ledger b.db" in much.err
+    assert dipsmith("ledger", "withdraw", "people", "--ledger", "b.db").code == 0
+    assert dipsmith("ledger", "grant", "people", "--ledger", "b.db", "--epsilon", 1).err == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--neighbours", "label"), "--private sex"),
+        (("--neighbours", "replace", "--private", "sex"), "leave it out"),
+    ],
+)
+def test_what_learning_protects_is_said_in_options(dipsmith, clinic, more, told):
+    """Under label private columns belong to it, otherwise not; before anything is charged."""
+    ran = dipsmith(
+        *("schema", "learn", "people.csv", "--epsilon", 1, "--ledger", "b.db", "--unit", "row", "--out", "x.yaml"),
+        *more,
+    )
+    assert (ran.code, ran.out) == (2, "")
+    assert told in ran.err
+    assert not (clinic / "x.yaml").exists()
+
+
+def test_one_column_is_not_counted_as_columns(dipsmith, tmp_path):
+    (tmp_path / "one.yaml").write_text(
+        "name: one\nunit: row\nneighbours: add-remove\nfields:\n- {name: a, type: boolean}\n", "utf-8"
+    )
+    assert dipsmith("schema", "check", "one.yaml").out.startswith("one: 1 column, 2 cells, 0 rules\n")

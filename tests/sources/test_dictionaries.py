@@ -380,3 +380,23 @@ def test_zeros_of_amounts_with_decimals_are_not_smeared():
 def test_a_column_that_is_described_twice_is_refused():
     with pytest.raises(SchemaError, match="described twice"):
         draft_from_facts([ColumnFacts("a"), ColumnFacts("a")], "t", said_by="x.csv")
+
+
+def test_sloppy_headings_and_names_in_another_case(tmp_path):
+    """Marks in a heading do not matter, nor do case and spaces of a name where only one column can be meant."""
+    (tmp_path / "d.csv").write_text("Variable,Min.,Max.,Value(s)\nAGE ,0,99,\nSex,,,F; M\nX,,,a\n")
+    text = ds.draft_schema(tmp_path / "d.csv", name="t", header=["age", "sex", "x", "X"])
+    schema = loaded(text)
+    assert schema.names == ("age", "sex", "X")
+    assert schema["sex"].labels == ("F", "M")
+    assert (schema["age"].domain.minimum, schema["age"].domain.maximum) == (0, 99)
+
+
+def test_a_dictionary_of_another_table_is_no_draft(tmp_path):
+    """It would look like one, with every column left open."""
+    (tmp_path / "d.csv").write_text("name,type\nheight,number\n")
+    with pytest.raises(SchemaError, match=r"d\.csv describes 1 column, and none of those of the table"):
+        ds.draft_schema(tmp_path / "d.csv", name="t", header=["age"])
+    (tmp_path / "e.csv").write_text("name,Beschreibung,Typ\nage,Alter,Zahl\n")
+    with pytest.raises(SourceError, match=r"e\.csv: its first line names nothing .*; call it label, type"):
+        ds.draft_schema(tmp_path / "e.csv", name="t", header=["age"])

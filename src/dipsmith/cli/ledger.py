@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from typer import Argument, Option
 
 from dipsmith.cli.options import Delta, Epsilon, Json, LedgerFile, Rho, budget_of
-from dipsmith.cli.terminal import answer
+from dipsmith.cli.terminal import answer, warn
 from dipsmith.errors import DamageError, InputError, UsageError
 from dipsmith.report.commands import command
 
+MUCH: Final = 100
+"""ε or ρ of one grant beyond which it is taken for a slip of the keyboard."""
 By = Annotated[str | None, Option("--by", help="Who grants it (default: the OS user).")]
 Why = Annotated[str, Option("--why", help="What for.")]
 Private = Annotated[
@@ -45,6 +47,7 @@ def grant(
     """Allow a dataset to spend so much more."""
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.privacy.signature import Signed
+    from dipsmith.schema.naming import check_name
 
     book = Ledger(ledger)
     if signed is not None:
@@ -53,7 +56,14 @@ def grant(
     elif name is None:
         raise UsageError("which dataset? give its name, or --signed with a grant that was signed elsewhere")
     else:
-        book.grant(name, budget_of(epsilon, rho, delta), by=by, why=why, private=private)
+        check_name(name)
+        budget = budget_of(epsilon, rho, delta)
+        book.grant(name, budget, by=by, why=why, private=private)
+        if budget.exact > MUCH:
+            warn(
+                f"{budget} protects nobody; few public releases spend more than 10. While nothing is spent it can be taken "
+                f"back: {command('ledger', 'withdraw', name, '--ledger', ledger)}"
+            )
     account = book.show(name)
     facts = {**account.as_dict(), "head": book.head}
     answer(json, facts, str(account), f"ledger head: {book.anchor}")

@@ -182,6 +182,12 @@ def learn(
             "say what ε protects: --unit row (or COLUMN:MAX_ROWS such as person_id:3) and --neighbours add-remove (or "
             "replace, or label); neither has a default, and the first charge fixes both"
         )
+    if (_relation(neighbours) == "label") != bool(private):
+        raise UsageError(
+            "under --neighbours label say which columns are private: --private sex --private race"
+            if neighbours == "label"
+            else f"--private goes with --neighbours label; under {neighbours} all columns are private: leave it out"
+        )
     rows = source(data, table=of_table, encoding=encoding, delimiter=delimiter)
     called, book = name_of(rows, name), Ledger(ledger)
     target = Path(f"{called}.yaml") if out is None else out
@@ -341,7 +347,11 @@ def check(
         return
     columns, rules = len(declared.attributes), len(declared.rules)
     cells = f"{declared.size():,}" if declared.size() < MANY else f"about 10^{len(str(declared.size())) - 1}"
-    say(f"{declared.name}: {columns} columns, {cells} cells, {rules} rules")
+    counted = ", ".join(
+        f"{n} {word}{'' if str(n) == '1' else 's'}"
+        for n, word in ((columns, "column"), (cells, "cell"), (rules, "rule"))
+    )
+    say(f"{declared.name}: {counted}")
     say(f"neighbours {declared.neighbours}, unit {declared.unit}, domains {declared.provenance}")
     lines = [(a.name, a.type, a.role, f"{a.size:,}", describe(a)) for one in declared.tables for a in one]
     table("Columns", ("name", "type", "role", "levels", "values"), lines, right=(3,))

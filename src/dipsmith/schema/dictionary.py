@@ -7,7 +7,7 @@ constraints of a database. Readers (`dipsmith.sources.dictionaries`) turn each i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import cast
 
@@ -51,9 +51,36 @@ def draft_from_facts(
     if len(known) < len(facts):
         raise SchemaError("a column is described twice; names must differ")
     names = [*known] if header is None else list(header)
-    fields = [_field(known.get(n, ColumnFacts(n))) for n in names]
+    found = known if header is None else _match(facts, names)
+    if names and not found:
+        raise SchemaError(
+            f"{said_by} describes {len(known)} column{'s'[: len(known) != 1]}, and none of those of the table; "
+            "is it its dictionary? names must agree"
+        )
+    fields = [_field(found.get(n, ColumnFacts(n))) for n in names]
     what = f"A draft from {said_by}; no row was read. Look it over; say unit and neighbours."
     return commented_draft(name, fields, what=what, provenance=f"from {said_by}")
+
+
+def _match(facts: Sequence[ColumnFacts], names: Sequence[str]) -> dict[str, ColumnFacts]:
+    """What is said of the columns of a table; a name may differ in case and spaces where only one can be meant.
+
+    >>> {n: f.title for n, f in _match([ColumnFacts("AGE ", title="Age"), ColumnFacts("Sex", title="Sex")], ["age", "sex", "SEX"]).items()}
+    {'age': 'Age'}
+    """
+    exact = {fact.name: fact for fact in facts if fact.name in names}
+    plain = [_folded(n) for n in names]
+    said = [_folded(fact.name) for fact in facts]
+    alike = {
+        names[plain.index(fold)]: replace(fact, name=names[plain.index(fold)])
+        for fact, fold in zip(facts, said, strict=True)
+        if plain.count(fold) == said.count(fold) == 1
+    }
+    return {**alike, **exact}
+
+
+def _folded(name: str) -> str:
+    return " ".join(name.casefold().split())
 
 
 def _field(fact: ColumnFacts) -> tuple[str, dict[str, object] | None, str]:

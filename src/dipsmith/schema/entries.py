@@ -6,6 +6,7 @@ column. Every complaint is one line that names the column, the key and the remed
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
@@ -188,14 +189,31 @@ _ADVICE = {
     **dict.fromkeys(("nullable", "optional", "required", "null", "na"), "write missing: true where cells may be empty"),
 }
 
-_TYPES = {
-    **dict.fromkeys(("int", "int64", "whole", "count"), "integer"),
-    **dict.fromkeys(("float", "double", "decimal", "numeric", "real", "money", "currency"), "number"),
-    **dict.fromkeys(("text", "str", "char", "varchar", "category", "categorical", "factor", "enum", "code"), "string"),
-    **dict.fromkeys(("bool", "logical"), "boolean"),
-    **dict.fromkeys(("timestamp", "date-time"), "datetime"),
+_NO_LIST = "it is true or false; codes that stand for nothing (-9, 99) are listed in enum, or set to empty in the table"
+_ADVICE |= {
+    **dict.fromkeys(("range", "bounds", "limits", "domain"), "write minimum: 0 and maximum: 100"),
+    **dict.fromkeys(("na_values", "missing_values", "missingValues"), f"write missing: true: {_NO_LIST}"),
+    "bin": "it is spelled bins: 'bins: {width: 5}'",
 }
-"""What other programs call the types."""
+
+_IN_BINS = {
+    **dict.fromkeys(("step", "by", "size", "every"), "write 'bins: {width: 5}'"),
+    **dict.fromkeys(("n", "number", "bins", "nbins"), "write 'bins: {count: 20}'"),
+    **dict.fromkeys(("breaks", "cuts", "thresholds"), "write 'bins: {edges: [0, 20, 65, 100]}'"),
+}
+_IN_UNIT = dict.fromkeys(("max", "rows", "most", "max_row", "contributions"), "the most rows of one unit are max_rows")
+"""Of some keys it depends on where they stand what was meant."""
+
+_TYPES = (
+    ("(u?int|whole|count|tinyint|smallint|bigint|long)[a-z]*", "integer"),
+    ("(float|double|decimal|numeric|number|real|money|currency|dec)[a-z]*", "number"),
+    ("(text|str|string|n?(var)?char[a-z]*|object|categor[a-z]*|factor|enum|code|nominal|ordinal)", "string"),
+    ("(bool|boolean|logical)", "boolean"),
+    ("(timestamp[a-z]*|date-?time[a-z]*|posixct)", "datetime"),
+    ("(date)", "date"),
+)
+"""What other programs call the types, whatever stands behind the word: int64, varchar(20)."""
+_NO_TIME = "a time of day is a string with enum (its hours, say), or part of a datetime"
 
 _NO_VALUE = "it has no value; a list stands in brackets ([F, M]), and a number has no commas (250000)"
 
@@ -225,16 +243,39 @@ def _in_words(problem: Problem, data: Mapping[str, Any]) -> str:
     if problem.kind == "unknown":
         begun = key.partition(":")[0] if ":" in key else ""
         blank = f"put a space behind the colon of '{begun}'" if begun in FieldEntry.model_fields else _NO_VALUE
+        remedy = (_IN_UNIT if above == ["unit"] else _IN_BINS if above == ["bins"] else {}).get(key, remedy)
         return f"{where}unknown key '{key}'; {blank if problem.got == 'nothing' else remedy}"
     if problem.kind == "missing":
         fields = data["fields"] if key == "type" else ()
         more = sum(1 for f in fields if isinstance(f, Mapping) and key not in f) - 1
         so_are = f" (and in {more} more {'columns' if more > 1 else 'column'})" if more > 0 else ""
         return f"{where or 'the schema: '}'{key}' is missing{so_are}; {remedy}"
-    if key == "type" and (meant := _TYPES.get(problem.got.strip("'").lower())):
-        remedy = f"{remedy}; write {meant}"
+    if key == "type" and (meant := _meant(problem.got.strip("'").lower())):
+        remedy = f"{remedy}; {meant}"
+    if key == "enum" and problem.got == "a mapping":
+        remedy = "is a list of values ([1, 2]); their labels are 'collapse: {map: {1: men, 2: women}}'"
+    if key == "missing":
+        remedy = f"{remedy}; {_NO_LIST}"
+    if key == "fields":
+        remedy = f"{remedy}; it is {_NEEDED['fields']}"
+    if not place and where.startswith("column"):
+        remedy = f"{remedy}; write '- {{name: age, type: integer, …}}'"
     if key == "bins" and problem.got != "a mapping":
         remedy = f"{remedy}; write 'bins: {{width: 5}}' or 'bins: {{count: 20}}'"
     if key in ("unit", "neighbours"):
         return f"{key} is {problem.got}; {_NEEDED[key]}"
     return f"{where}{key} {remedy}"
+
+
+def _meant(word: str) -> str:
+    """What a word of another program for a type is here, as advice; empty where nobody knows.
+
+    >>> _meant("int64"), _meant("varchar(20)"), _meant("colour")
+    ('write integer', 'write string', '')
+    """
+    if word == "time":
+        return _NO_TIME
+    for words, kind in _TYPES:
+        if re.fullmatch(rf"{words}[0-9]*(\W.*)?", word):
+            return f"write {kind}"
+    return ""

@@ -22,15 +22,18 @@ from dipsmith.schema.markup import read_text
 
 _KEYS = {
     "name": ("name", "variable", "column", "field", "variable name", "column name", "field name", "var"),
-    "title": ("label", "title", "description", "variable label", "question"),
-    "type": ("type", "format", "data type", "datatype", "class"),
-    "values": ("values", "codes", "categories", "levels", "allowed values", "value labels", "enum"),
+    "title": ("label", "title", "description", "variable label", "variable description", "definition", "question"),
+    "type": ("type", "format", "data type", "datatype", "variable type", "class"),
+    "values": (
+        "values", "codes", "categories", "levels", "allowed values", "possible values", "valid values", "value labels",
+        "response options", "coding", "range", "valid range", "value range", "enum",
+    ),
     "value": ("value", "code", "level"),
     "value label": ("value label", "meaning", "code label", "value description"),
-    "minimum": ("minimum", "min", "from", "lower"),
-    "maximum": ("maximum", "max", "to", "upper"),
+    "minimum": ("minimum", "min", "minimum value", "min value", "from", "lower"),
+    "maximum": ("maximum", "max", "maximum value", "max value", "to", "upper"),
     "missing": ("missing", "nullable", "optional"),
-}
+}  # fmt: skip
 _TYPES: tuple[tuple[str, Type], ...] = (
     ("datetime|timestamp|time|posix", "datetime"), ("date", "date"), ("bool|logical", "boolean"), ("int|whole|year|count", "integer"),
     ("num|float|double|decimal|real|money|currency", "number"), ("char|text|str|factor|categor|nominal|ordinal", "string"),
@@ -47,11 +50,16 @@ _LABELS = (re.compile(r"(\S+)\s+[-–—]\s+(.*\S)"), re.compile(r"(-?\d+)\s+([^
 def read_listing(path: Path) -> list[ColumnFacts]:
     """The facts of a data dictionary in CSV or Excel."""
     rows = _sheet(path) if path.suffix.lower() == ".xlsx" else _read_delimited(path)
-    header = [" ".join(cell.lower().replace("_", " ").split()) for cell in rows[0]] if rows else []
+    header = [_heading(cell) for cell in rows[0]] if rows else []
     at = {key: next((header.index(n) for n in names if n in header), None) for key, names in _KEYS.items()}
     if at["name"] is None:
         raise SourceError(
             f"{path}: its first line names no column 'name' (or variable, column, field), as a data dictionary does"
+        )
+    if sum(i is not None for i in at.values()) == 1 < len(header):
+        raise SourceError(
+            f"{path}: its first line names nothing that a draft can use beside the columns' names; call it label, type, "
+            "values, minimum, maximum or missing"
         )
     found: dict[str, list[dict[str, str]]] = {}
     current = ""
@@ -61,6 +69,15 @@ def read_listing(path: Path) -> list[ColumnFacts]:
         if current:
             found.setdefault(current, []).append(entry)
     return [_fact(name, entries) for name, entries in found.items()]
+
+
+def _heading(cell: str) -> str:
+    """A heading without what does not matter in it.
+
+    >>> _heading("Min."), _heading(" Value(s): "), _heading("Variable_Name*")
+    ('min', 'values', 'variable name')
+    """
+    return " ".join(re.sub(r"[_.:*]", " ", cell.lower().replace("(s)", "s")).split())
 
 
 def _fact(name: str, entries: list[dict[str, str]]) -> ColumnFacts:
@@ -74,18 +91,33 @@ def _fact(name: str, entries: list[dict[str, str]]) -> ColumnFacts:
     span = None if values else _read_range(first["values"])
     listed = [] if span else values or _values(first["values"])
     kind = next((t for words, t in _TYPES if re.search(words, first["type"].lower())), None)
-    if span and kind not in ("integer", "number", "date", "datetime"):
-        kind = "date" if span["low"].count("-") == 2 else "number" if "." in span["low"] + span["high"] else "integer"
+    ends = [first["minimum"] or (span or {}).get("low", ""), first["maximum"] or (span or {}).get("high", "")]
+    if span or (kind is None and any(ends) and not listed):
+        kind = kind if kind in ("integer", "number", "date", "datetime") else _kind_of(ends)
     return ColumnFacts(
         name,
         kind or ("string" if listed else None),
         first["title"],
         tuple(listed),
-        first["minimum"] or (span["low"] or None if span else None),
-        first["maximum"] or (span["high"] or None if span else None),
+        ends[0] or None,
+        ends[1] or None,
         missing=first["missing"].lower() in ("true", "yes", "y", "1"),
         ordered="ordinal" in first["type"].lower() or "ordered" in first["type"].lower(),
     )
+
+
+def _kind_of(ends: list[str]) -> Type | None:
+    """The type of bounds, where nobody says it; None where one is no number and no date.
+
+    >>> _kind_of(["0", "99"]), _kind_of(["0", "1.5"]), _kind_of(["", "2020-12-31"]), _kind_of(["young", "old"])
+    ('integer', 'number', 'date', None)
+    """
+    said = [end for end in ends if end]
+    if all(re.fullmatch(_DAY, end) for end in said):
+        return "date"
+    if not all(re.fullmatch(_NUMBER, end) for end in said):
+        return None
+    return "number" if any("." in end for end in said) else "integer"
 
 
 def _read_range(cell: str) -> dict[str, str] | None:
