@@ -266,3 +266,16 @@ def test_no_whisker_passes_what_values_cannot_pass_and_keys_read_along_their_lin
     (key,) = figure.legends
     # a legend fills its columns one after the other: (a, d), (b, e), (c)
     assert [text.get_text() for text in key.get_texts()] == ["a", "d", "b", "e", "c"]
+
+
+def test_whiskers_of_shares_end_at_0_and_1():
+    """Noise that is larger than a share can be says nothing more: the scale is that of shares."""
+    short, long = [f"a{i}" for i in range(3)], [f"b{i}" for i in range(60)]
+    drawn = [
+        Distribution("few", short, np.array([0.8, 0.1, 0.1]), False, noise=4.0),
+        Distribution("some", long[:9], np.eye(9)[0], True, noise=2.5),
+        Distribution("many", long, np.full(60, 1 / 60), True, noise=3.0),
+    ]
+    numbers = [float(x) for x in re.findall(r">\s*(\d+(?:\.\d+)?)\s*</text>", figures.distributions(drawn))]
+    assert len(numbers) > 6
+    assert max(numbers) <= 1

@@ -116,6 +116,29 @@ def test_the_browser_names_what_was_lost_and_a_failure_can_be_dismissed(compared
     page.wait_for_selector("#ask-says:has-text('choose one to 4 releases')")
 
 
+def test_the_first_picture_is_the_worst_and_paper_has_what_was_opened(compared, visit):
+    """Scores that are folded stay off the paper, opened ones and the card are on it; the choices are not."""
+    running, project, job, run = compared
+    page = visit(360, 800)
+    fresh(running, page)
+    page.goto(f"{running.origin}/p/{project}/compare/{job}")
+    page.wait_for_selector("#pick button[aria-pressed=true]")
+    assert page.get_attribute("#pick li:first-child button", "aria-pressed") == "true"
+    label = page.locator("label:has([name=release])").first
+    assert label.locator("> *").count() == 2, "the box, and the words as one piece"
+    for address, place in ((f"compare/{job}", "#scores"), (f"release/{run}", "#whole-card")):
+        page.emulate_media(media="screen")
+        page.goto(f"{running.origin}/p/{project}/{address}")
+        page.emulate_media(media="print")
+        assert page.is_hidden(place)
+        page.emulate_media(media="screen")
+        page.click(f"{place} > summary")
+        page.emulate_media(media="print")
+        assert page.is_visible(f"{place} table >> nth=0")
+    assert page.is_hidden("#next")
+    assert page.is_visible("#citation")
+
+
 def test_a_comparison_of_an_earlier_version_is_still_shown(compared):
     running, project, job, _ = compared
     folder = running.folder / ".dipsmith-studio" / "jobs" / job

@@ -9,6 +9,7 @@ from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.protection import Replace
 from dipsmith.schema.schema import Unit
 from dipsmith.studio import accounts
+from dipsmith.studio.budget_bar import held_units
 
 
 def book(path):
@@ -45,6 +46,30 @@ def test_entries_add_up_to_the_balance(tmp_path):
     assert [kind for tag, kind in marks if tag == "circle"] == ["held", "held"]
     assert drawn.get("aria-label").endswith("spent 0.25, left 2.25")
     assert accounts.burn_down(statement, []) == ""
+
+
+def test_entries_are_told_in_words(tmp_path):
+    """What is held is not called spent, what was given back took nothing, and an answer is no run."""
+    ledger_file = tmp_path / "budget.db"
+    book(ledger_file)
+    ledger = Ledger(ledger_file)
+    for request, method in (("d" * 32, "confirm"), ("e" * 32, "schema learn"), ("f" * 32, "count")):
+        ledger.reserve(
+            "people", PureDP("0.1"), protects=Replace(Unit()), source=None, request_id=request, method=method
+        ).read()
+    statement = ledger.show("people")
+    told = [(e.shown_kind, e.shown_state) for e in accounts.entries(statement)]
+    assert sorted(told, key=str) == sorted(
+        [
+            *[("grant", "")] * 2,
+            ("run", "held"),
+            ("run", "cancelled, 0.3 given back"),
+            ("run", "held"),
+            *[(kind, "rows read") for kind in ("answer", "learning", "count")],
+        ],
+        key=str,
+    )
+    assert held_units(statement) == 75 * 10**10
 
 
 def test_csv_holds_every_entry_and_no_formula(tmp_path):

@@ -233,7 +233,7 @@ def test_each_column_is_checked_by_the_schema_reader(tmp_path):
     rules = [{"never": {"c": "true", "d": {"below": "3"}}}, {"never": {"d": {"under": "3"}}}]
     told = schema.report(workspace, {"name": "t", "neighbours": "replace", "fields": fields, "rules": rules})
     errors = {c["name"]: c["error"] for c in told["columns"]}
-    assert errors["a"] == "minimum (3) is above maximum (1)"
+    assert errors["a"] == "“from” (3) is above “to” (1)"
     assert errors["b"] == "say where a value outside the list goes: other, or missing"
     assert errors["c"] == errors["d"] == ""
     assert "did you mean 'type'" in errors["e"]
@@ -251,6 +251,9 @@ def test_each_column_is_checked_by_the_schema_reader(tmp_path):
         ("code,label\n0601,doctor\n0602,doctor", ["0601", "0602"], {"0601": "doctor", "0602": "doctor"}),
         ("A\tAir force\nB\tB", ["A", "B"], {"A": "Air force"}),
         ("x; y; z", ["x", "y", "z"], {}),
+        ("F, M", ["F", "M"], {}),
+        ("1 = men\n2 = women, all", ["1", "2"], {"1": "men", "2": "women, all"}),
+        ("<=50K\n>50K", ["<=50K", ">50K"], {}),
     ],
 )
 def test_pasted_code_lists(shared, text, enum, labels):
@@ -270,6 +273,42 @@ def test_yaml_out_and_in_again_means_the_same(shared):
     refused = shared.ask("POST", f"/api/p/{project}/schema/import", {"text": "a: [1"}, expect=400)
     assert "not valid YAML" in refused["error"]
     assert "fields" in shared.ask("POST", f"/api/p/{project}/schema/import", {"text": "a: 1"}, expect=400)["error"]
+
+
+def test_a_schema_file_of_another_table_does_not_replace_the_draft(shared):
+    """Columns that are not in the header are named; where all are, nothing is read."""
+    project = shared.project(grant=None)
+    address = f"/api/p/{project}/schema/import"
+    other = "name: x\nunit: row\nneighbours: replace\nfields:\n- {name: height, type: boolean}\n"
+    told = shared.ask("POST", address, {"text": other}, expect=400)["error"]
+    assert told == "none of its columns is in people.csv; is it the schema of another table?"
+    both = shared.ask("POST", address, {"text": other + "- {name: sex, type: boolean}\n"})
+    assert both["foreign"] == ["height"]
+
+
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        ({"type": "string", "enum": None}, "its codes are missing: list them, from the code book"),
+        (
+            {"type": "integer", "minimum": "0"},
+            "say from which value to which it goes: public bounds, not read from the data",
+        ),
+        ({"type": "integer", "minimum": "0", "maximum": "9,9"}, "to: '9,9' is not a whole number"),
+        (
+            {"type": "date", "minimum": "1900-01-01", "maximum": "2010-01-01"},
+            "40,178 days are too many for one bin each; cut it into bins of width month, or year",
+        ),
+        (
+            {"type": "integer", "minimum": "0", "maximum": "9", "bins": {"width": "0"}},
+            "width of the cut must be above 0, got 0.0",
+        ),
+    ],
+)
+def test_what_a_column_lacks_is_said_without_keys_of_files(tmp_path, field, says):
+    told = schema.report(Workspace.of(tmp_path), {"name": "t", "fields": [{"name": "a", **field}]})
+    assert told["columns"][0]["error"] == says
+    assert told["problem"] == "whose presence is protected (unit) is not chosen yet"
 
 
 def test_of_two_tabs_the_second_is_told(shared):
@@ -312,7 +351,7 @@ def test_budget_bar_is_in_proportion():
     found = re.findall(r'class="(\w+)" x="([\d.]+)" y="4" width="([\d.]+)"', bar)
     assert [(kind, float(x)) for kind, x, _ in found] == [("spent", 0.0), ("held", 250.0)]
     assert [float(w) for _, _, w in found] == [248.5, 123.5]
-    assert 'aria-label="ε = 2 granted, 0.75 spent, 1.25 left"' in bar
+    assert 'aria-label="ε = 2 granted, 0.5 spent, 0.25 held, 1.25 left"' in bar
     for amount, width in ((10**12, "500.00"), (5 * 10**12, "625.00")):
         assert f'data-from="375.00" x="375.00" y="4" width="{width}"' in budget_bar.budget_bar(
             ledger.show("t"), planned=amount

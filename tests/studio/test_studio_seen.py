@@ -1,10 +1,21 @@
 """Slips that a person saw on the page, seen by a browser: uploads, columns that are not read, notes, the explorer's scale."""
 
+from importlib.resources import files
+from itertools import pairwise
+
+import numpy as np
 import yaml
 from test_studio_browser import fresh, serious
 
 from conftest import PEOPLE
+from dipsmith.report.content import Figure, Section
+from dipsmith.report.content import Page as ReportPage
+from dipsmith.report.histograms import Overlay
 from dipsmith.report.support_map import Shade, support_map
+from dipsmith.studio.fragments import fragment
+from dipsmith.studio.overlay import histogram
+
+CSS = files("dipsmith.studio").joinpath("static/studio.css").read_text("utf-8")
 
 OUTSIDE = """() => [...document.querySelectorAll('.map text')].filter((t) => {
   const [at, room] = [t.getBoundingClientRect(), document.querySelector('.map').getBoundingClientRect()];
@@ -104,6 +115,53 @@ def test_labels_of_the_support_map_are_whole(visit):
     page.set_content(f"<body style=\"font-family: 'DejaVu Serif'\">{drawn}")
     assert page.locator(".map text").count() == 2 * len(names) + 1
     assert page.evaluate(OUTSIDE) == []
+
+
+OVERLAPS = """() => [...document.querySelectorAll('.overlay')].flatMap((svg) => {
+  const room = svg.getBoundingClientRect(), boxes = [...svg.querySelectorAll('text')].map((t) => t.getBoundingClientRect());
+  const out = boxes.filter((b) => b.left < room.left - 1 || b.right > room.right + 1);
+  return [...out, ...boxes.filter((b, i) => boxes.some((c, j) => j > i && b.left < c.right && c.left < b.right && b.top < c.bottom && c.top < b.bottom))];
+}).length"""
+
+
+def test_labels_of_a_histogram_have_room(visit):
+    """Bins with long ends, at every width and as one of several; a scale that ends at 100 % is not cut."""
+    ends = [10_000 * 1.1**i for i in range(32)]
+    bins = [f"[{a:.0f}, {b:.0f})" for a, b in pairwise(ends)]
+    shares = np.eye(len(bins))[3]
+    words = [f"less than {n} hours" for n in range(8)]
+    drawn = [
+        histogram(Overlay("pay", "", labels, side, (side,), ordered=True))
+        for labels, side in ((bins, shares), (words, np.full(8, 0.125)))
+    ]
+    assert "[10000" not in drawn[0], "a range is named by where it begins"
+    page = visit()
+    for width in (360, 800, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.set_content(f"<style>{CSS}</style><main><div id=shown>{''.join(drawn)}</div></main>")
+        assert page.locator(".overlay text").count() > 8
+        assert page.evaluate(OVERLAPS) == 0, width
+
+
+def test_drawings_are_not_blown_up(shared, visit):
+    """What a report says about the width of a drawing holds where no style is allowed."""
+    drawn = support_map(["age", "sex"], lambda row, column: Shade("measured", ""))
+    figure = Figure("Which pairs", drawn, "n = 1", "a map")
+    page = visit(1920, 1000)
+    shown = fragment(ReportPage("t", (), (Section("s", (figure,)),)), "").html
+    page.set_content(f"<style>{CSS}</style><main><div class=report>{shown}</div></main>")
+    assert page.locator(".map").bounding_box()["width"] <= 500
+    page.set_viewport_size({"width": 400, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+
+
+def test_head_and_text_begin_at_one_line(shared, visit):
+    for width in (800, 1920, 2560):
+        page = visit(width, 1000)
+        fresh(shared, page)
+        page.goto(f"{shared.origin}/ledger")
+        mark, head = page.locator(".mark").bounding_box(), page.locator("h1").bounding_box()
+        assert abs(mark["x"] - head["x"]) < 1, width
 
 
 def test_uploads_are_called_by_their_name(studio, people, visit, tmp_path):

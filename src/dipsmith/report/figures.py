@@ -260,7 +260,6 @@ def distributions(drawn: Sequence[Distribution], *, most: int = 12) -> str:
             upright = panel.ordered and len(panel.labels) > 6
             if panel.noise is not None:
                 style["error_kw"] = {"ecolor": COLOURS[0], "elinewidth": 0.9, "capsize": 0}
-                style["yerr" if upright else "xerr"] = panel.noise
             (_draw_columns if upright else _draw_rows)(axis, panel, most, style)
             rest = not panel.ordered and len(panel.labels) > most
             axis.set_title(shorten(panel.title, 26) + (f", {most} of {len(panel.labels)}" if rest else ""))
@@ -270,11 +269,19 @@ def distributions(drawn: Sequence[Distribution], *, most: int = 12) -> str:
 MANY_BARS = 40
 
 
+def _whiskers(panel: Distribution) -> Floats | None:
+    """How far whiskers reach below and above each share: none leaves 0 to 1, whatever the noise."""
+    if panel.noise is None:
+        return None
+    room: Floats = np.clip([panel.shares, 1 - panel.shares], 0.0, 1.0)
+    return np.minimum(room, panel.noise)
+
+
 def _draw_columns(axis: Any, panel: Distribution, most: int, style: dict[str, Any]) -> None:
     """Upright bars for many ordered levels, a few of them named."""
     labels = panel.labels
     if len(labels) < MANY_BARS:
-        axis.bar(np.arange(len(labels)), panel.shares, 0.86, **style)
+        axis.bar(np.arange(len(labels)), panel.shares, 0.86, yerr=_whiskers(panel), **style)
     else:  # one outline instead of a shape for each bar, which takes seconds where there are many columns
         look = {
             "fill": panel.public,
@@ -283,8 +290,9 @@ def _draw_columns(axis: Any, panel: Distribution, most: int, style: dict[str, An
             "linewidth": 0.9,
         }
         axis.stairs(panel.shares, np.arange(len(labels) + 1) - 0.5, **look)
-        if panel.noise is not None:
-            low, high = np.maximum(panel.shares - panel.noise, 0.0), panel.shares + panel.noise
+        whiskers = _whiskers(panel)
+        if whiskers is not None:
+            low, high = panel.shares - whiskers[0], panel.shares + whiskers[1]
             axis.vlines(np.arange(len(labels)), low, high, colors=COLOURS[0], linewidth=0.5)
     axis.set_xticks(*few_labels(labels, panel_room(axis)))
     axis.set_ylim(bottom=0)
@@ -296,7 +304,9 @@ def _draw_rows(axis: Any, panel: Distribution, most: int, style: dict[str, Any])
     """Horizontal bars, each level named."""
     order = np.arange(len(panel.labels)) if panel.ordered else np.argsort(-panel.shares, kind="stable")
     order = order[:most]
-    axis.barh(np.arange(len(order)), panel.shares[order], 0.72, **style)
+    whiskers = _whiskers(panel)
+    kept = None if whiskers is None else whiskers[:, order]
+    axis.barh(np.arange(len(order)), panel.shares[order], 0.72, xerr=kept, **style)
     axis.set_yticks(np.arange(len(order)), shorten_all([panel.labels[i] for i in order], 14))
     axis.tick_params(axis="y", length=0)
     axis.set_ylim(max(len(order), 3) - 0.4, -0.6)

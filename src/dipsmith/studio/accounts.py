@@ -14,15 +14,20 @@ from datetime import datetime
 from html import escape
 from typing import Literal
 
+from dipsmith.confirm.confirm import METHOD as ANSWER
 from dipsmith.privacy.budget import decimal_text
 from dipsmith.privacy.statement import Statement
 from dipsmith.report.moments import short_moment
 from dipsmith.studio.budget_bar import symbol
 from dipsmith.studio.workspace import Workspace
+from dipsmith.synthesis.learn import METHOD as LEARNING
+from dipsmith.synthesis.noisy_count import METHOD as COUNT
 
 WIDTH, HEIGHT = 760.0, 190.0
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 16.0, 14.0, 30.0
 """Margins of the picture."""
+NOT_RUNS = {ANSWER: "answer", LEARNING: "learning", COUNT: "count"}
+"""Charges that make no release, by what the ledger calls their method."""
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet would take for a formula: such a text gets an apostrophe before it."""
 
@@ -44,6 +49,17 @@ class DatedEntry:
     def taken(self) -> bool:
         """Whether the amount stands: a cancelled run gave it back."""
         return self.state != "cancelled"
+
+    @property
+    def shown_kind(self) -> str:
+        """What it is in words: a grant, a run, an answer to a question, a schema that was learned, or a count."""
+        return NOT_RUNS.get(self.what, self.kind) if self.kind == "run" else self.kind
+
+    @property
+    def shown_state(self) -> str:
+        """How far it came, in words."""
+        back = f"cancelled, {decimal_text(self.units)} given back"
+        return {"cancelled": back, "reserved": "held", "read": "rows read"}.get(self.state, self.state)
 
     @property
     def shown_time(self) -> str:

@@ -24,6 +24,8 @@ _ATTRIBUTE = re.compile(
     r"(?:fill|stroke)(?:-opacity)?|stroke-(?:width|line(?:join|cap)|dash(?:array|offset))|opacity|font-(?:size|weight|style)|text-anchor"
 )
 """The declarations that SVG knows as attributes."""
+_WIDEST = re.compile(r"([\d.]+)(px|rem)")
+"""How wide a drawing is where there is room."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ def attributes(style: str) -> str:
 
     >>> attributes("fill: none; stroke: var(--ink); font: 600 8px serif")
     ' fill="none" stroke="var(--ink)" font-size="8px" font-weight="600"'
+    >>> attributes("max-width: 36rem")
+    ' width="576"'
     """
     found: dict[str, str] = {}
     for declaration in style.split(";"):
@@ -90,6 +94,8 @@ def attributes(style: str) -> str:
             found["font-size"] = short[2]
             if short[1]:
                 found["font-weight"] = short[1]
+        elif name == "max-width" and (widest := _WIDEST.fullmatch(value)):
+            found["width"] = f"{float(widest[1]) * (16 if widest[2] == 'rem' else 1):g}"
         elif _ATTRIBUTE.fullmatch(name) and value:
             found[name] = value
     return "".join(f' {name}="{value}"' for name, value in found.items())

@@ -14,7 +14,7 @@ from dipsmith.privacy.statement import USUAL_DELTA, Statement
 from dipsmith.report.commands import command
 from dipsmith.schema.naming import check_name
 from dipsmith.studio.accounts import account_of, accounts, as_csv, burn_down, entries
-from dipsmith.studio.budget_bar import budget_bar, symbol
+from dipsmith.studio.budget_bar import budget_bar, held_units, symbol
 from dipsmith.studio.choices import Choices
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.studio.workspace import Project, Workspace
@@ -52,7 +52,8 @@ def _account(statement: Statement, projects: list[Project], workspace: Workspace
         "burn": burn_down(statement, dated),
         "symbol": symbol(statement.currency),
         "granted": decimal_text(statement.granted_units),
-        "spent": decimal_text(statement.spent_units),
+        "spent": decimal_text(statement.spent_units - held_units(statement)),
+        "held": decimal_text(held_units(statement)) if held_units(statement) else "",
         "left": decimal_text(statement.remaining_units),
         "epsilon": _as_epsilon(statement),
         "untouched": bool(statement.granted_units) and not statement.runs,
@@ -60,7 +61,7 @@ def _account(statement: Statement, projects: list[Project], workspace: Workspace
         "entries": [
             {
                 "entry": e,
-                "amount": decimal_text(e.units),
+                "amount": decimal_text(e.units) if e.taken else "0",
                 "left": decimal_text(e.left),
                 "where": _where(workspace, runs[e.request]) if e.request else "",
                 "page": page_of(runs[e.request]) if e.request and mine else "",

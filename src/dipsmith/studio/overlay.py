@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from math import ceil
 
 import numpy as np
 
+from dipsmith.report.canvas import range_start
 from dipsmith.report.histograms import UPRIGHT, Overlay, scale_end
 
 WIDE, TALL = 640.0, 200.0
-LEFT, BELOW = 50.0, 26.0
+LEFT, BELOW = 64.0, 26.0
 """Margins of a histogram, for its scales."""
+LETTER = 11.5
+"""Room of a letter in the labels of narrow windows, where they are largest."""
 MOST_ROWS = 60
 """Levels with a row of their own, those that differ most; the others are in the numbers."""
 
@@ -71,12 +75,8 @@ def histogram(drawn: Overlay, together: Sequence[Overlay] = ()) -> str:
         f'<line class="grid" x1="{LEFT:g}" x2="{WIDE:g}" y1="{y(at):.1f}" y2="{y(at):.1f}"/><text x="{LEFT - 6:g}" y="{y(at) + 4:.1f}" text-anchor="end">{100 * at:g}{" %" if at == end else ""}</text>'
         for at in (0.0, end / 2, end)
     )
-    # Each label begins at its own bar, and has room until the next.
-    named = range(0, count, max(1, round(100 / step)))
     labels = "".join(
-        f'<text x="{LEFT + (i + 0.5) * step if step > 60 else LEFT + i * step:.1f}" y="{TALL - 8:g}" text-anchor="{"middle" if step > 60 else "start"}">{escape(_short(drawn.labels[i]))}</text>'
-        for i in named
-        if LEFT + i * step < WIDE - 60
+        f'<text x="{x:.1f}" y="{TALL - 8:g}">{escape(text)}</text>' for x, text in _named(drawn.labels, step)
     )
     told = f"Histogram of {drawn.title}; the table below has its values."
     return f'<svg class="overlay" viewBox="0 0 {WIDE:g} {TALL:g}" role="img" aria-label="{escape(told)}">{scale}{bars}{lines}{labels}</svg>'
@@ -129,6 +129,21 @@ def _bar(authentic: float, synthetic: Sequence[float], end: float) -> str:
     )
     size = f' m{len(synthetic)}" viewBox="0 0 101 {8 + 7 * len(synthetic)}' if below else '" viewBox="0 0 101 14'
     return f'<svg class="overlay{size}" preserveAspectRatio="none" aria-hidden="true"><rect class="authentic" x="0" y="1" width="{width(authentic):.2f}" height="{tall}"/>{outlines}</svg>'
+
+
+def _named(labels: Sequence[str], step: float) -> list[tuple[float, str]]:
+    """Which bars are named, from their left ends on: each label has room until the next, and none is cut at the end.
+
+    A range is named by where it begins.
+
+    >>> _named(["[0, 40)", "[40, 80)", "[80, 120]"], 30.0)
+    [(64.0, '0'), (124.0, '80')]
+    """
+    texts = [_short(range_start(label)) for label in labels]
+    room = LETTER * max(map(len, texts)) + 10
+    every = max(1, ceil(room / step))
+    places = [(LEFT + i * step, texts[i]) for i in range(0, len(texts), every)]
+    return [(x, text) for x, text in places if x + LETTER * len(text) <= WIDE]
 
 
 def _short(label: str, most: int = 14) -> str:

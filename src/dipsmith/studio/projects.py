@@ -23,7 +23,7 @@ from dipsmith.schema.markup import parse
 from dipsmith.schema.naming import check_name, plain_name
 from dipsmith.sources import source
 from dipsmith.sources.header import declared_types
-from dipsmith.studio.accounts import account_of, accounts
+from dipsmith.studio.accounts import NOT_RUNS, account_of, accounts
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.views import Screen, Visit
 from dipsmith.studio.workspace import DATA_ENDINGS, UPLOADS, Project, Workspace, name_files
@@ -66,15 +66,17 @@ def _recent(project: Project, main: Mapping[str, Statement], workspace: Workspac
     own = workspace.for_project(project.id) if project.ledger else workspace
     account = account_of(own, project.name) if project.ledger else main.get(project.name)
     done = [run for run in account.runs if run.state == "finished"] if account else []
+    made = [run for run in done if run.method not in NOT_RUNS]
     return {
         "project": project,
         "bar": budget_bar(account) if account and account.currency else "",
         "symbol": symbol(account.currency if account else None),
         "granted": decimal_text(account.granted_units) if account and account.currency else "",
         "left": decimal_text(account.remaining_units) if account else "",
-        "runs": len(done),
-        "last": day_in_words(done[-1].time) if done else "",
-        "next": "release" if done else "plan" if project.choices or project.ledger else "schema",
+        "runs": len(made),
+        "answers": sum(NOT_RUNS.get(run.method) == "answer" for run in done),
+        "last": day_in_words(made[-1].time) if made else "",
+        "next": "release" if made else "plan" if project.choices or project.ledger else "schema",
     }
 
 

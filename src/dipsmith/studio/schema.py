@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from dipsmith.schema.markup import Line, parse, render
 from dipsmith.schema.show import describe
 from dipsmith.studio.members import named_members, with_members
 from dipsmith.studio.views import Download, Screen, Visit
+from dipsmith.studio.wording import in_page_words
 from dipsmith.studio.workspace import Project, Workspace
 
 MOST_COLUMNS = 5000
@@ -100,9 +102,14 @@ def read_yaml(visit: Visit) -> Mapping[str, Any]:
     document = parse(text)
     if not isinstance(document, dict) or not isinstance(document.get("fields"), list):
         raise SchemaError("this is not a schema file: it has no list 'fields'")
+    project = visit.project
+    names = [str(f.get("name")) for f in _entries(document["fields"])]
+    foreign = [name for name in names if project.columns and name not in project.columns]
+    if foreign and len(foreign) == len(names):
+        raise SchemaError(f"none of its columns is in {project.file}; is it the schema of another table?")
     if document.get("members") is not None:
         document = named_members(visit.workspace, visit.path["project"], document)
-    return {"document": document, "report": report(visit.workspace, document)}
+    return {"document": document, "report": report(visit.workspace, document), "foreign": foreign}
 
 
 def codes(visit: Visit) -> Mapping[str, Any]:
@@ -113,7 +120,10 @@ def codes(visit: Visit) -> Mapping[str, Any]:
     lines = [line for line in text.splitlines() if line.strip()]
     delimiter = max("\t;,", key=lambda d: lines[0].count(d)) if lines else ","
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter)]
-    if len(rows) == 1 and len(rows[0]) > 2:
+    if lines and all(delimiter not in line and re.search(r"[^<>!=\s]\s*=\s*\S", line) for line in lines):
+        rows = [[part.strip() for part in line.split("=", 1)] for line in lines]
+    # one line is a list of codes: a code and its label alone are no list
+    if len(rows) == 1 and len(rows[0]) > 1:
         rows = [[code] for code in rows[0]]
     if rows and rows[0][0].lower() in ("code", "value", "level"):
         rows = rows[1:]
@@ -143,8 +153,8 @@ def _read(workspace: Workspace, document: Mapping[str, Any]) -> Schema:
         return from_dict(document, base=workspace.folder)
     except SchemaError as error:
         if not files:
-            raise
-        said = str(error).replace(f"{workspace.folder}/", "")
+            raise SchemaError(in_page_words(str(error))) from None
+        said = in_page_words(str(error)).replace(f"{workspace.folder}/", "")
         raise SchemaError(_hide_values(said, {"code", "count", *_texts(document)})) from None
 
 

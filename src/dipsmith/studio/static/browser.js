@@ -50,5 +50,6 @@ function list() {
 for (const radio of document.querySelectorAll('input[name=list]')) radio.addEventListener('change', list);
 el('find').addEventListener('input', list);
 for (const id of ['column', 'within']) el(id).addEventListener('change', show);
+el('column').value = items.columns[0].names[0];
 list();
 show();

@@ -27,6 +27,9 @@ function fill() {
   settings();
 }
 
+// n_B with a small B below the line.
+const lowered = (words) => words.split(/_(\w)/).map((part, i) => (i % 2 ? node('sub', {}, part) : part));
+
 function settings() {
   const known = held.settings[choices.method] || {};
   el('settings').replaceChildren(...Object.entries(known).map(([name, [least, most, step, words]]) => {
@@ -36,7 +39,7 @@ function settings() {
     const reset = node('button', { type: 'button', class: 'quiet', hidden: value === undefined }, 'default');
     slider.addEventListener('input', () => { choices.settings[name] = Number(slider.value); out.textContent = slider.value; reset.hidden = false; redraw(); });
     reset.addEventListener('click', () => { delete choices.settings[name]; settings(); redraw(); });
-    return node('div', {}, node('label', { for: `s-${name}` }, `${words}: `, out), slider, reset);
+    return node('div', {}, node('label', { for: `s-${name}` }, ...lowered(words), ': ', out), slider, reset);
   }));
 }
 
@@ -113,7 +116,7 @@ function meaning() {
 }
 
 function stages(scale) {
-  const ours = last.analyses.share || 0, first = ours ? [['planned analyses', '', number(last.analyses.cost * scale), bar(ours, `${Math.round(100 * ours)} %`), '', '']] : [];
+  const ours = last.analyses.share || 0, first = ours ? [['planned analyses', '–', number(last.analyses.cost * scale), bar(ours, `${Math.round(100 * ours)} %`), '–', '–']] : [];
   el('stages').replaceChildren(table([['stage', false], ['asked', true], [last.symbol, true], ['', false], ['noisy numbers', true], ['noise s.d.', true]], [...first, ...last.stages.map((s) => [
     s.stage, number(s.questions), number(s.cost * scale), bar(s.share * (1 - ours), `${Math.round(100 * s.share * (1 - ours))} %`), s.cells === null ? '–' : number(s.cells),
     s.sd === null ? '–' : [...new Set(s.sd.map((v) => number(v / scale)))].join(' to '),

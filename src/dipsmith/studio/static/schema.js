@@ -369,7 +369,8 @@ el('yaml-file').addEventListener('change', async () => {
     const found = await ask('POST', `/api/p/${held.project}/schema/import`, { text: await file.text() });
     reopen(found);
     await save();
-    say(`Read ${many(draft.fields.length)} from ${file.name}.`);
+    const { foreign } = found;
+    say(`Read ${many(draft.fields.length)} from ${file.name}.${foreign.length ? ` Not in the table's header: ${foreign.join(', ')}; leave ${foreign.length === 1 ? 'it' : 'them'} out, or rename.` : ''}`);
   } catch (error) { complain(error); }
 });
 
