@@ -3,7 +3,7 @@
 Least squares is a function of the tables of its response with each term and of terms with each other. Two things ask for more:
 
 * rows in which a column is missing are left out, and which rows these are may depend on two columns together;
-* errors by clusters take how alike the rows of a cluster are from the synthetic rows.
+* errors by clusters take how alike the rows of a cluster are from the synthetic rows: by sums of two terms by cluster.
 
 Privacy
 -------
@@ -12,6 +12,7 @@ Reads the release and nothing else: post-processing, free.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ from dipsmith.errors import UsageError
 from dipsmith.regression.analysis import Analysis
 from dipsmith.schema.analysis import PlannedAnalysis, split_by
 from dipsmith.schema.formula.tree import Column, nodes
+from dipsmith.synthesis.needs import Need
 from dipsmith.synthesis.supports import Support, quote
 
 if TYPE_CHECKING:
@@ -71,31 +73,35 @@ def left_out_gap(release: Release, analysis: Analysis, asked: str) -> Gap | None
     """
     names = never_missing(analysis.formula, split_by(asked)[1])
     gaps = [n for n in names if release.schema[n].domain.missing]
-    if not gaps:
+    together = _find_missing_beside(release, analysis, asked, gaps) if gaps else None
+    if together is None:
         return None
-    for part in release.support_index.formula(asked).parts if release.models else ():
-        together = missing_for(release, *dict.fromkeys((*part.columns, *gaps)))
-        if together is not None:
-            some = " or ".join(f"'{name}'" for name in gaps)
-            reason = f"rows without {some} are left out, and which these are is not carried: {lower(together.reason)}"
-            return Gap(asked, reason, together.ask)
-    return None
+    some = " or ".join(f"'{name}'" for name in gaps)
+    reason = f"rows without {some} are left out, and which these are is not carried: {lower(together.reason)}"
+    return Gap(asked, reason, together.ask)
 
 
 def cluster_gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
     """Why errors by clusters cannot be told: how alike their rows are is lost in rows that do not carry the clusters.
 
-    A response that varies by cluster and was not measured with it had errors a twelfth of what they should be.
+    These errors are made of X′(y − Xβ) summed within each cluster, and therefore of the sums of every two terms by cluster. Where
+    an effect differs by cluster and only pairs of columns were measured, intervals held .42 of the time.
     """
     by = analysis.cluster
     if by is None or by not in release.schema:
         return None
-    for name in analysis.formula.inside:
-        together = None if name == by else missing_for(release, name, by)
-        if together is not None:
-            reason = f"how alike rows of one {by} are is not carried: {lower(together.reason)}"
-            return Gap(asked, reason, f"{together.ask.rstrip('.')}. Or leave cluster out" if together.ask else "")
-    return None
+    together = _find_missing_beside(release, analysis, asked, [by])
+    if together is None:
+        return None
+    reason = f"how alike rows of one {by} are is not carried: {lower(together.reason)}"
+    return Gap(asked, reason, f"{together.ask.rstrip('.')}. Or leave cluster out" if together.ask else "")
+
+
+def _find_missing_beside(release: Release, analysis: Analysis, asked: str, more: Sequence[str]) -> Gap | None:
+    """What is not carried of the groups of columns that a formula needs, each with some columns more."""
+    need = Need.of(analysis.formula, split_by(asked)[1])
+    together = (missing_for(release, *dict.fromkeys((*group, *more))) for group in (*need.main, *need.rest))
+    return next((gap for gap in together if gap is not None), None)
 
 
 def label_gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
