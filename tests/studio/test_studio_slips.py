@@ -276,6 +276,23 @@ def test_the_run_page_says_what_is_true_in_every_state(studio, people, visit, tm
     page.wait_for_selector("h1:has-text('Spend it?')")
 
 
+TOLD = """async (job) => {
+  const { draw } = await import('/static/jobs.js'), place = document.createElement('div');
+  draw(place, [{ id: job.ledger, says: 'flat', stage: 'measuring', share: 0.5, message: '', ...job }], () => '', () => {});
+  return place.querySelector('.message').textContent;
+}"""
+
+
+def test_a_run_that_has_read_says_that_it_is_paid(shared, visit):
+    """There is no button to cancel it any more; why not stands beside it."""
+    page = visit()
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{shared.project()}/run")
+    page.wait_for_selector("#job-list :first-child")
+    assert page.evaluate(TOLD, {"status": "running", "ledger": "reserved"}) == ""
+    assert "what was spent stays spent" in page.evaluate(TOLD, {"status": "running", "ledger": "read"})
+
+
 def test_a_choice_beyond_the_grant_leads_nowhere(shared, visit):
     """Nobody is sent on to a run that the ledger will refuse; tables of forecasts are reached by keyboard."""
     # Its own name: grants of other tests to "people" add up.

@@ -45,6 +45,7 @@ function said(job, parts) {
 }
 
 function message(job) {
+  if (job.status === 'running' && job.ledger === 'read') return 'Rows are read: what was spent stays spent. It goes on if this page is closed.';
   if (job.status !== 'stopped') return job.message;
   if (job.kind === 'rehearse') return 'Its process was ended; nothing was spent: try again.';
   if (job.kind === 'compare' || job.kind === 'check') return 'Its process was ended. The look stays in the log, nothing was spent, nothing half-written was left: ask again.';

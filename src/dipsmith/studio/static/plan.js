@@ -106,7 +106,8 @@ function meaning() {
     for (const row of document.querySelectorAll('.odds tr.near')) row.classList.remove('near');
     return;
   }
-  const but = choices.currency === 'epsilon' ? '' : `, but for a chance of ${rho ? held.delta : choices.delta}`;
+  const delta = Number(rho ? held.delta : choices.delta);
+  const but = choices.currency === 'epsilon' ? '' : `, but for a chance of ${delta < 1e-15 ? delta : `1 in ${number(Math.round(1 / delta))}`}`;
   el('odds').replaceChildren(`Whoever would bet 50:50 ${held.bet} can reach at most `, node('b', {}, odds(epsilon)), `${but}, whatever else is known${rho ? ` (ε = ${number(epsilon)})` : ''}.`, bar(1 / (1 + Math.exp(-epsilon)), `${odds(epsilon)} of 100`));
   const exact = held.currency === 'epsilon' && choices.currency === 'epsilon';
   const together = exact ? epsilon + held.spent_units / 1e12 : last?.meaning.together;

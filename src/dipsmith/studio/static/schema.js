@@ -50,8 +50,7 @@ function shown() {
 }
 
 function select(options, value, label) {
-  const made = node('select', { 'aria-label': label, tabindex: '-1' }, ...options.map((o) => node('option', { value: o, selected: o === (value || '') }, o || 'choose …')));
-  return made;
+  return node('select', { 'aria-label': label, tabindex: '-1' }, ...options.map((o) => node('option', { value: o, selected: o === (value || '') }, o || 'choose …')));
 }
 
 const drawn = new Map();
@@ -65,7 +64,7 @@ function row(f) {
   box.addEventListener('change', () => { box.checked ? chosen.add(f.name) : chosen.delete(f.name); bulk(); });
   kind.addEventListener('change', () => { setType(field(f.name), kind.value); changed(); if (current === f.name) edit(f.name); });
   role.addEventListener('change', () => { field(f.name).role = role.value; changed(); });
-  made.addEventListener('click', (event) => { if (!event.target.closest('select, input')) edit(f.name); });
+  made.addEventListener('click', (event) => { if (!event.target.closest('select, input')) goTo(f.name); });
   return { made, box, kind, role, levels, says };
 }
 
@@ -187,7 +186,7 @@ el('grid').addEventListener('keydown', (event) => {
   const keys = {
     ArrowDown: () => move(i + 1), ArrowUp: () => move(i - 1), Home: () => move(0), End: () => move(1e9), PageDown: () => move(i + 12), PageUp: () => move(i - 12),
     ' ': () => { chosen.has(name) ? chosen.delete(name) : chosen.add(name); show(); },
-    Enter: () => { edit(name); el('f-type').focus(); },
+    Enter: () => { goTo(name); el('f-type').focus({ preventScroll: true }); },
     Escape: () => { chosen.clear(); show(); },
   };
   if (event.key.toLowerCase() === 'a' && (event.ctrlKey || event.metaKey)) { for (const f of shown()) chosen.add(f.name); show(); event.preventDefault(); return; }
@@ -262,6 +261,14 @@ function edit(name) {
   show();
 }
 
+// Beside the table, or in a narrow window far below it: there the page goes to it.
+function goTo(name) {
+  edit(name);
+  drawn.get(name)?.made.scrollIntoView({ block: 'nearest' });
+  const top = el('editor').getBoundingClientRect().top;
+  if (top < 0 || top > innerHeight / 2) el('editor').scrollIntoView();
+}
+
 function verdictOf() {
   const told = current ? verdict(current) : null;
   el('f-says').textContent = told ? (told.error ? `Not yet complete: ${told.error}.` : `${told.says}: ${number(told.levels)} levels.`) : '';
@@ -323,9 +330,8 @@ el('f-next').addEventListener('click', () => {
   const from = draft.fields.findIndex((f) => f.name === current);
   const next = [...draft.fields.slice(from + 1), ...draft.fields.slice(0, from)].find((f) => verdict(f.name).error);
   if (!next) { say('Every column is complete.'); return; }
-  edit(next.name);
-  el('f-type').focus();
-  drawn.get(next.name)?.made.scrollIntoView({ block: 'nearest' });
+  goTo(next.name);
+  el('f-type').focus({ preventScroll: true });
 });
 
 // What is protected ---------------------------------------------------------------------------------
@@ -389,6 +395,5 @@ const learning = learn(held.project, {
 });
 const ruling = rules(el('rule'), el('rule-list'), (list) => { draft.rules = list; changed(false); });
 const named = decodeURIComponent(location.hash.slice(1));
-edit(field(named) ? named : null);
-if (current) { drawn.get(current).made.scrollIntoView({ block: 'nearest' }); el('f-cut').autofocus = true; }
+if (field(named)) { goTo(named); el('f-cut').autofocus = true; } else edit(null);
 learning.watch();
