@@ -17,9 +17,6 @@ from math import hypot
 import numpy as np
 
 import dipsmith as ds
-from dipsmith.extend import PublicFacts
-from dipsmith.planning.plan import plan
-from dipsmith.synthesis.planned import ready_method
 
 FORMULAS = (
     "income ~ sex + age",
@@ -55,11 +52,9 @@ def main() -> None:
 
 def compare(given: argparse.Namespace, schema: ds.Schema, formula: str, method: ds.Method, epsilon: str) -> str:
     """The promise of one formula and what came of it."""
-    budget, asked = ds.PureDP(epsilon), (ds.PlannedAnalysis.of(formula),)
-    facts = PublicFacts(rows=given.rows)
-    ready = ready_method(method, asked, schema, budget)
-    planned = plan(schema, ready, budget, public=facts, analyses=asked)
-    promised = {e.name: e for e in ds.AnalysisPlan.of_tables(asked, schema, planned.steps, given.rows).expectations}
+    budget = ds.PureDP(epsilon)
+    planned = ds.plan(schema, method, budget, rows=given.rows, analyses=[formula])
+    promised = {e.name: e for e in planned.analyses.expectations}
     told, ratios = 0, []
     for seed in range(given.seeds):
         made = ds.synthesize(

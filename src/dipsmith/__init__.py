@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from dipsmith.synthesis.learn import learn_schema as learn_schema
     from dipsmith.synthesis.measurements import measurements as measurements
     from dipsmith.synthesis.noisy_count import count_where as count_where
-    from dipsmith.synthesis.planned import AnalysisPlan as AnalysisPlan
     from dipsmith.synthesis.public import plan as plan
     from dipsmith.synthesis.public import public_table as public_table
     from dipsmith.synthesis.release import Release as Release
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AIM": "dipsmith.methods.graph.aim",
-    "AnalysisPlan": "dipsmith.synthesis.planned",
+    "AnalysisPlan": "dipsmith.planning.analysis_plan",
     "Flat": "dipsmith.methods.hierarchy.flat",
     "Forest": "dipsmith.methods.forest.forest",
     "Ledger": "dipsmith.privacy.ledger",

@@ -10,9 +10,9 @@ from dipsmith.analyses.odds import estimate_planned
 from dipsmith.analyses.results import DirectCoefficient, Result
 from dipsmith.analyses.table_forecast import expect_from_tables
 from dipsmith.methods.method import Planned
+from dipsmith.planning.analysis_plan import AnalysisPlan
 from dipsmith.planning.coarser_bins import advise_bins
 from dipsmith.schema.analysis import PlannedAnalysis
-from dipsmith.synthesis.planned import AnalysisPlan
 
 ROWS = 40_000
 NAMES = ("paid", "sex", "age", "hours")

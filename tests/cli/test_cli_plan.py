@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+import dipsmith as ds
+
 PEOPLE = """
 name: people
 unit: row
@@ -41,6 +43,19 @@ def test_json_is_complete(dipsmith, people):
     assert {"marginal", "cells", "count_sd", "share_sd", "tvd", "how"} == set(said["errors"][0])
     assert said["seconds"] > 0
     assert said["memory_bytes"] > 10**7
+
+
+@pytest.mark.parametrize(("relation", "method"), [("replace", "mst"), ("label", "loglinear")])
+def test_python_says_the_same_of_planned_analyses(dipsmith, people, relation, method):
+    formula = 'I(sex == "F") ~ grade; width 0.1'
+    arguments = ["--method", method, "--epsilon", 1, "--analysis", formula]
+    data = ["people.csv"] if relation == "label" else ["--rows", 3000]
+    said = planned(dipsmith, *data, "--schema", f"{relation}.yaml", *arguments)
+    given = {"data": "people.csv"} if relation == "label" else {"rows": 3000}
+    found = ds.plan(f"{relation}.yaml", method, ds.PureDP(1), analyses=[formula], **given)
+    assert json.loads(json.dumps(found.to_dict())) == said
+    assert said["analyses"]["coefficients"]
+    assert f"grade ± {1.96 * found.analyses.expectations[-1].width / 3.92:.3g}" in str(found)
 
 
 @pytest.mark.parametrize("method", ["flat", "marginals", "steps", "universal", "forest", "privbayes", "mst", "aim"])

@@ -143,6 +143,7 @@ def test_levels_come_from_the_schema_not_from_rows():
         ("g ~ x", "ols", "3 levels"),
         ("y ~ poly(x)", "ols", "calls 'poly'"),
         ("y ~ z", "ols", "no column"),
+        ("y ~ I(s == 'm')", "ols", "no level 'm'"),
         ("y ~ x", "probit", "expected ols or logistic"),
         ("y ~ 0", "ols", "0 coefficients"),
     ],

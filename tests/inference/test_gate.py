@@ -324,6 +324,28 @@ def test_errors_by_clusters_ask_for_two_terms_by_cluster(labels):
     assert "errors clustered by a" in str(told)
 
 
+@pytest.mark.parametrize("asked", ["I(s == 'm') ~ 1", "y ~ I(s == 'm')", "y ~ s + I(a != 'P')"])
+def test_a_label_that_a_column_does_not_have_is_no_share_of_nothing(labels, tree, asked):
+    """Shares of it were told as 0, from 0 to 0."""
+    for release in (labels, tree):
+        for refused in (
+            lambda made=release: ds.fit(made, asked, family="ols"),
+            lambda made=release: made.supports(asked),
+        ):
+            with pytest.raises(UsageError, match=r"has no level '[mP]' to be compared with \(capitals count\)"):
+                refused()
+
+
+def test_formulas_that_no_row_can_answer_are_refused_before_the_charge(tmp_path):
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    ledger.grant("t", ds.PureDP(1))
+    for neighbours, method in (("replace", ds.MST()), ("label", ds.LogLinear(targets=["s"]))):
+        for asked in ("y ~ I(s == 'm')", "y ~ log(s)"):
+            with pytest.raises(UsageError, match=r"no level 'm'|cannot be evaluated"):
+                ds.synthesize(rows(), schema(neighbours), method, budget=ds.PureDP(1), ledger=ledger, analyses=[asked])
+    assert ledger.show("t").spent_units == 0
+
+
 def test_a_release_that_kept_no_measurements_is_refused(labels):
     with pytest.raises(NotCarried, match="made by an earlier version"):
         ds.fit(replace(labels, measurements=()), MAIN)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NoReturn
 
 import numpy as np
 import scipy
@@ -29,14 +30,14 @@ from dipsmith.analyses.bin_doubt import ColumnDoubt, Refusal, Values, binned_num
 from dipsmith.analyses.complete_cases import complete_cases, never_missing
 from dipsmith.analyses.cross_products import CrossProducts
 from dipsmith.analyses.direct import DECIDE, DRAWS, DirectEstimate, batches
-from dipsmith.analyses.pairs import estimate_from_tables
+from dipsmith.analyses.pairs import estimate_from_tables, find_unmeasured
 from dipsmith.analyses.results import Result
 from dipsmith.arrays import Bools
 from dipsmith.errors import UsageError
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.randomness import generator
 from dipsmith.regression.formula import RegressionFormula
-from dipsmith.regression.tables import asks_for_odds
+from dipsmith.regression.tables import MOST_COMPLETE, asks_for_odds
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 
@@ -226,7 +227,11 @@ def estimate_planned(
         raise UsageError(f"{cut.reason}; {cut.ask}")
     marginals = [m for t in tables if (m := NoisyMarginal.of(t)) is not None]
     odds = analysis.by is None and asks_for_odds(analysis, schema)
-    schema, marginals, rows = complete_cases(schema, marginals, rows, never_missing(formula, analysis.by))
+    names = never_missing(formula, analysis.by)
+    complete, marginals, rows = complete_cases(schema, marginals, rows, names)
+    if complete is not schema and find_unmeasured(analysis, complete, [m.attributes for m in marginals]):
+        _refuse_incomplete(names, schema)
+    schema = complete
     if not odds:
         return estimate_from_tables(analysis, schema, marginals, rows=rows, draws=draws)
     found = odds_from_tables(formula, schema, marginals, rows=rows, caution=caution, draws=draws)
@@ -234,6 +239,16 @@ def estimate_planned(
         _require_computable(formula, schema)
         return ()
     return (replace(found, formula=analysis.text),)
+
+
+def _refuse_incomplete(names: Iterable[str], schema: Schema) -> NoReturn:
+    """Refuse a formula of columns that may be missing, where no noisy table tells which rows are left out."""
+    gaps = [name for name in dict.fromkeys(names) if schema[name].domain.missing]
+    raise UsageError(
+        f"rows without {' or '.join(gaps)} are left out, and no noisy table tells which these are: it would hold all of these "
+        f"columns beside every two of the formula, with at most {MOST_COMPLETE:,} cells; use coarser bins, or give missing "
+        "values a label of their own (other)"
+    )
 
 
 def _require_computable(formula: RegressionFormula, schema: Schema) -> None:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dipsmith.methods.method import Method
+    from dipsmith.planning.analysis_plan import AnalysisPlan
     from dipsmith.planning.plan import Plan
     from dipsmith.privacy.budget import Budget
     from dipsmith.schema import Schema
     from dipsmith.schema.analysis import PlannedAnalysis
     from dipsmith.sources import Source
-    from dipsmith.synthesis.planned import AnalysisPlan
 
 COSTS = 8
 ROWS_SHOWN = 6
@@ -74,7 +74,7 @@ def plan(
     from dipsmith.schema.analysis import PlannedAnalysis
     from dipsmith.sources import source
     from dipsmith.sources.fingerprint import fingerprints
-    from dipsmith.synthesis.planned import AnalysisPlan, ready_method
+    from dipsmith.synthesis.planned import ready_method
     from dipsmith.synthesis.public import PublicInput, public_facts, require_apart, require_public
 
     declared = Schema.read(schema)
@@ -103,14 +103,11 @@ def plan(
     if target_width is not None:
         budget = _solve(declared, chosen, target_width, budget, run)
     chosen = ready_method(chosen, asked, declared, budget)
-    analyses = _label_forecast(declared, asked, given, budget)
-    planned = make(declared, chosen, budget if analyses is None else analyses.rest(budget), analyses=asked, **run)
-    if asked and declared.neighbours != "label":
-        analyses = AnalysisPlan.of_tables(asked, declared, planned.steps, facts.rows)
+    forecast = _label_forecast(declared, asked, given, budget)
+    planned = make(declared, chosen, budget, analyses=asked, forecast=forecast, **run)
+    analyses = planned.analyses
     if json:
         found: dict[str, Any] = planned.to_dict()
-        if analyses is not None:
-            found["analyses"] = analyses.to_dict()
         if target_width is not None:
             found["target_width"] = target_width
         if suggestion is not None:
@@ -154,14 +151,14 @@ def _label_forecast(
     schema: Schema, analyses: tuple[PlannedAnalysis, ...], data: Source | None, budget: Budget
 ) -> AnalysisPlan | None:
     """What to expect of planned analyses under `label`, where the public columns are there to be read."""
-    from dipsmith.synthesis.planned import AnalysisPlan
+    from dipsmith.synthesis.planned import forecast_labels
 
     if not analyses or schema.neighbours != "label":
         return None
     if data is None:
         warn("planned analyses are forecast from the public columns: give the file, dipsmith plan FILE --schema …")
         return None
-    return AnalysisPlan.of(analyses, schema, data, budget)
+    return forecast_labels(analyses, schema, data, budget)
 
 
 def _show_analyses(analyses: AnalysisPlan) -> None:

@@ -15,6 +15,7 @@ from dipsmith.estimation.weights import split_budget, weighted_tables
 from dipsmith.methods.method import Method, Planned, PublicFacts, require_members, require_relation
 from dipsmith.methods.model_tree import PathShares
 from dipsmith.methods.outlook import Outlook, TreePreview, outlook_of
+from dipsmith.planning.analysis_plan import AnalysisPlan
 from dipsmith.planning.bin_proposals import BinProposal, propose_bins
 from dipsmith.planning.expected_error import ExpectedError, expected_errors
 from dipsmith.planning.label_width import SHARE, LabelWidths, label_widths
@@ -78,6 +79,7 @@ class Plan:
     delta: DeltaOffer | None = None  # under pure ε: what a tiny δ would buy
     life: str = ""  # what a unit of a panel pays over all its periods, in words
     person_total: PersonTotal | None = None  # where the unit is a person in one period
+    analyses: AnalysisPlan | None = None  # how precise planned analyses will be
 
     def __str__(self) -> str:
         """What is asked, what it costs, how long it takes; `dipsmith plan` says more."""
@@ -94,6 +96,7 @@ class Plan:
             lines.append(f"{s.name}: {s.questions} asked for {s.share:.0%}{noise}")
         took = self.resources
         lines.append(f"About {took.memory / 1e6:,.0f} MB of memory and {took.seconds:.3g} s of processor time")
+        lines += [] if self.analyses is None else [str(self.analyses)]
         return "\n".join([*lines, *dict.fromkeys(self.warnings)])
 
     @property
@@ -136,6 +139,7 @@ class Plan:
             **({} if self.trees is None else {self.method: self.trees.to_dict()}),
             **({} if self.delta is None else {"delta": {**asdict(self.delta), "sentence": self.delta.sentence}}),
             **({"path_shares": [asdict(p) for p in self.path_shares]} if self.path_shares else {}),
+            **({} if self.analyses is None else {"analyses": self.analyses.to_dict()}),
         }
 
 
@@ -150,24 +154,29 @@ def plan(
     p0: float = SHARE,
     level: float = 0.9,
     analyses: Sequence[PlannedAnalysis] = (),
+    forecast: AnalysisPlan | None = None,
 ) -> Plan:
     """What `synthesize` would ask and spend, and what can be expected of it; reads no private value.
 
     `public` has the number of rows, and under `label` the public rows. `p0` and `level` say for which authentic share, and
-    at which level, the widths of label shares are given. `analyses` decide which weighted totals are measured, where there is
-    a survey weight.
+    at which level, the widths of label shares are given. `analyses` are forecast from the tables that the method measures, and
+    decide which weighted totals are measured, where there is a survey weight. Under `label` their `forecast` is given, and the
+    plan is of the budget that they leave.
     """
     require_relation(method, schema.neighbours)
     require_members(method, schema)
     if sets > 1 and each not in ("split", "draw"):
         raise UsageError("several sets need --each split or --each draw")
     facts = public or PublicFacts()
+    budget = budget if forecast is None else forecast.rest(budget)
     share = _each(budget, sets, each)
     tables = weighted_tables(schema, analyses or schema.analyses)
     totals, share = _plan_totals(schema, share, tables)
     own = tuple(method.plan(schema, share, facts))
     outlook, steps = outlook_of(method, schema, share, own, facts), (*totals, *own)
     crowded = schema.neighbours != "label"  # there few tables of labels are asked, for which ε needs no δ
+    if forecast is None and analyses and schema.neighbours != "label":
+        forecast = AnalysisPlan.of_tables(analyses, schema, steps, facts.rows)
     divided = schema.unit.per is not None and getattr(method, "strata", None) == schema.unit.per  # by the unit's period
     return Plan(
         dataset=schema.name,
@@ -197,6 +206,7 @@ def plan(
         )
         if crowded
         else None,
+        analyses=forecast,
     )
 
 

@@ -134,7 +134,13 @@ def _same_label(left: Node, right: Node, columns: Columns) -> Bools:
         _refuse(left)
     place = {level: i for i, level in enumerate(one.levels)}
     if not isinstance(other, Category):
-        return np.asarray(one.codes == place.get(str(other), len(place)))
+        if str(other) not in place:
+            name = next(node.name for node in (left, right) if isinstance(node, Column))
+            raise UsageError(
+                f"column '{abridge(name)}' has no level '{abridge(str(other))}' to be compared with (capitals count); "
+                "codebook.csv lists its levels"
+            )
+        return np.asarray(one.codes == place[str(other)])
     to_place = [*(place.get(level, len(place)) for level in other.levels), len(place)]
     return np.asarray(one.codes == np.array(to_place, dtype=np.int64)[other.codes])
 

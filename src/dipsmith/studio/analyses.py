@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from dipsmith.errors import UsageError
+from dipsmith.planning.analysis_plan import AnalysisPlan
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.studio.workspace import Project, Workspace
-from dipsmith.synthesis.planned import AnalysisPlan
+from dipsmith.synthesis.planned import forecast_labels
 
 NO_FILE = "planned analyses are forecast from the public columns: choose a file"
 
@@ -38,7 +39,7 @@ def _forecast(
     analyses: tuple[PlannedAnalysis, ...], schema: Schema, file: Path, size: int, changed: int, budget: Budget
 ) -> AnalysisPlan:
     """Read and forecast once per state of the file."""
-    return AnalysisPlan.of(analyses, schema, file, budget)
+    return forecast_labels(analyses, schema, file, budget)
 
 
 def forecast_facts(found: AnalysisPlan, budget: Budget) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from dipsmith.errors import BudgetError, DipsmithError, SchemaError, UsageError
 from dipsmith.methods.catalogue import METHODS, public_setting
 from dipsmith.methods.method import Method, PublicFacts
+from dipsmith.planning.analysis_plan import AnalysisPlan
 from dipsmith.planning.plan import Plan
 from dipsmith.planning.plan import plan as make
 from dipsmith.planning.suggest import suggest
@@ -33,7 +34,7 @@ from dipsmith.studio.public_files import PublicFiles
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.studio.workspace import Project, Workspace, name_files
-from dipsmith.synthesis.planned import AnalysisPlan, ready_method
+from dipsmith.synthesis.planned import ready_method
 from dipsmith.synthesis.public import public_facts
 
 SHOWN, MOST_SHOWN = 8, 200
@@ -139,17 +140,15 @@ def answer(visit: Visit) -> Mapping[str, Any]:
         # Said beside the formulas; the rest of the page goes on without them.
         method, expected, problem = choices.method_for(schema), None, str(error)
     trouble = _trouble(workspace, schema, choices)
-    rest = budget if expected is None else expected.rest(budget)
     asked = () if problem else choices.all_analyses(schema)
+    run: dict[str, Any] = {"public": facts, "sets": choices.sets, "each": choices.each, "analyses": asked}
     try:
-        planned = make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each, analyses=asked)
+        planned = make(schema, method, budget, forecast=expected, **run)
     except DipsmithError as error:
         if not choices.files.grow:
             raise
         trouble, method = str(error), choices.method_for(schema)
-        planned = make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each, analyses=asked)
-    if expected is None and asked:
-        expected = AnalysisPlan.of_tables(asked, schema, planned.steps, facts.rows)
+        planned = make(schema, method, budget, forecast=expected, **run)
     # What is refused is no part of the plan that is shown, nor of the command that makes it.
     kept = replace(choices, analyses=() if problem else choices.analyses)
     kept = replace(kept, files=PublicFiles()) if trouble else kept
@@ -157,8 +156,8 @@ def answer(visit: Visit) -> Mapping[str, Any]:
         **_plan_facts(planned, schema, visit.text("seek", 200), all_of_them=visit.body.get("all") is True),
         "files": trouble,
         "analyses": {"problem": "" if trouble else problem}
-        if expected is None
-        else {"problem": "", **forecast_facts(expected, budget)},
+        if planned.analyses is None
+        else {"problem": "", **forecast_facts(planned.analyses, budget)},
         "spending": spending(account, budget, schema),
         "meaning": meaning(account, budget),
         "suggestion": {name: on_the_page(words) for name, words in asdict(suggest(schema, budget, facts.rows)).items()},

@@ -98,8 +98,7 @@ def start(visit: Visit) -> Mapping[str, Any]:
     # Raises what no budget can pay for, before anything is charged.
     facts = facts_of(workspace, project, schema, choices)
     method, expected = ready(workspace, project, schema, choices)
-    rest = choices.budget if expected is None else expected.rest(choices.budget)
-    make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each)
+    make(schema, method, choices.budget, public=facts, sets=choices.sets, each=choices.each, forecast=expected)
     choices.files.target(schema, workspace.public_file)
     job = {"data": project.data, "members": people, "schema": schema.to_dict(), "choices": asdict(choices), "out": out}
     job["says"] = f"{choices.method}, {choices.budget}"

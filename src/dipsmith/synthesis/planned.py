@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -18,17 +17,17 @@ from dipsmith.analyses.calibrate import Tilt, joint_codes, order_of, plain_coeff
 from dipsmith.analyses.design import design_of
 from dipsmith.analyses.direct import KnownSums
 from dipsmith.analyses.features import Target
-from dipsmith.analyses.measure import Agenda, Expectation, PartDesign, name_hidden, read_designs
+from dipsmith.analyses.measure import Agenda, PartDesign, name_hidden, read_designs
 from dipsmith.analyses.noisy_sums import NoisySums
 from dipsmith.analyses.results import Result
-from dipsmith.analyses.table_forecast import ASSUMED, expect_from_tables
-from dipsmith.errors import HopelessNoise, SourceError, UnsupportedError, UsageError
+from dipsmith.errors import HopelessNoise, SourceError, UnsupportedError
 from dipsmith.estimation.measured_table import MeasuredTable
-from dipsmith.methods.method import Labeller, Method, Planned, PlansAnalyses
-from dipsmith.planning.coarser_bins import advise_bins
+from dipsmith.methods.method import Labeller, Method, PlansAnalyses
+from dipsmith.planning.analysis_plan import AnalysisPlan
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator, generator, named_seed
+from dipsmith.regression.analysis import read_formula
 from dipsmith.schema import Bins, Categories, Codes, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.households import require_own_columns
@@ -243,84 +242,21 @@ class Calibration:
         return tuple(r if (found := plain.get(id(p))) is None else r.with_rows(found.tolist()) for p, r in pairs)
 
 
-@dataclass(frozen=True)
-class AnalysisPlan:
-    """What planned analyses will cost and how precise they will be, before anything is spent.
+def forecast_labels(analyses: Sequence[PlannedAnalysis], schema: Schema, data: Any, budget: Budget) -> AnalysisPlan:
+    """Forecast planned analyses under `label`, and the least budget that gives the widths that are wanted.
 
-    `share` is what they take of the budget under `label`; of whole rows their tables are part of the method's own plan.
-    `notes` say what the forecast takes to be so, and which analyses cannot be forecast, and why.
+    Privacy
+    -------
+    Reads the public columns of `data` only; rows beyond `max_rows` are not left out.
     """
-
-    share: float
-    expectations: tuple[Expectation, ...]
-    enough: Budget | None
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, analyses: Sequence[PlannedAnalysis], schema: Schema, data: Any, budget: Budget) -> AnalysisPlan:
-        """Forecast planned analyses under `label`, and the least budget that gives the widths that are wanted.
-
-        Privacy
-        -------
-        Reads the public columns of `data` only; rows beyond `max_rows` are not left out.
-        """
-        found = source(data)
-        found.check(schema.public)
-        reading = PublicReading.of(analyses, schema, found)
-        agenda = Agenda.of_designs(schema, reading.designs, reading.kind_counts)
-        share = agenda.share(budget)
-        expectations = agenda.expectations(budget.split([share, 1 - share])[0])
-        wanted = any(a.width is not None for a in analyses)
-        return cls(share, expectations, _enough(agenda, budget) if wanted else None, agenda.assumptions)
-
-    @classmethod
-    def of_tables(
-        cls, analyses: Sequence[PlannedAnalysis], schema: Schema, steps: Sequence[Planned], rows: int | None
-    ) -> AnalysisPlan:
-        """Forecast planned analyses of whole rows from the tables that will be measured."""
-        if rows is None:
-            return cls(0.0, (), None, ("how precise planned analyses will be depends on the number of rows: state it",))
-        found: list[Expectation] = []
-        notes = [ASSUMED] if analyses else []
-        for analysis in analyses:
-            try:
-                expected = expect_from_tables([analysis], schema, steps, rows)
-            except UsageError as error:
-                notes.append(f"{analysis}: there will be no direct estimate, since {error}")
-                continue
-            found += expected
-            if any(e.hopeless and not e.reason for e in expected) and (
-                advice := advise_bins(analysis, schema, steps, rows)
-            ):
-                notes.append(f"{analysis}: {advice}")
-        return cls(0.0, tuple(found), None, tuple(notes))
-
-    @property
-    def hopeless(self) -> tuple[str, ...]:
-        """One sentence for every analysis of which noise is likely to hide something."""
-        return name_hidden(self.expectations)
-
-    @property
-    def beyond_reach(self) -> bool:
-        """Whether a width is wanted that no budget gives."""
-        return self.enough is None and any(e.wanted is not None and e.width > e.wanted for e in self.expectations)
-
-    def rest(self, budget: Budget) -> Budget:
-        """What is left of a budget for the labeller."""
-        return budget.split([self.share, 1 - self.share])[1] if self.share else budget
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-able values."""
-        enough = None if self.enough is None else {self.enough.currency: float(self.enough.exact)}
-        return {
-            "share": self.share,
-            "coefficients": [
-                {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in asdict(e).items()}
-                for e in self.expectations
-            ],
-            "budget_for_widths": enough,
-            "notes": list(self.notes),
-        }
+    found = source(data)
+    found.check(schema.public)
+    reading = PublicReading.of(analyses, schema, found)
+    agenda = Agenda.of_designs(schema, reading.designs, reading.kind_counts)
+    share = agenda.share(budget)
+    expectations = agenda.expectations(budget.split([share, 1 - share])[0])
+    wanted = any(a.width is not None for a in analyses)
+    return AnalysisPlan(share, expectations, _enough(agenda, budget) if wanted else None, agenda.assumptions)
 
 
 def _enough(agenda: Agenda, like: Budget) -> Budget | None:
@@ -377,8 +313,11 @@ def calibration_notes(calibration: Calibration | None, order: Order, models: Seq
 
 
 def require_designs(analyses: Sequence[PlannedAnalysis], schema: Schema) -> None:
-    """Refuse, while nothing is spent, formulas that cannot be planned under `label`: read against listed values alone."""
+    """Refuse, while nothing is spent, formulas that cannot be planned: read against listed values alone."""
     if schema.neighbours != "label":
+        nobody = drawn_table(Codes.of(schema, {n: np.zeros(0, np.int64) for n in schema.names}, 0), 0)
+        for analysis in analyses:
+            read_formula(analysis.formula, [nobody], schema, dict(analysis.reference))
         return
     listed = {a.name: a.domain.values if isinstance(a.domain, Categories) else (a.domain.minimum,) for a in schema}
     rows = np.arange(min(max((len(v) for v in listed.values()), default=1), MOST_LISTED))

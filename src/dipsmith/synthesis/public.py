@@ -37,6 +37,7 @@ from dipsmith.planning.plan import plan as plan_order
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Codes, Schema, Unit
+from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.domain import Categories
 from dipsmith.schema.formula.tree import quote
 from dipsmith.sources import Source, source
@@ -50,6 +51,7 @@ from dipsmith.synthesis.natural_inputs import (
     understand_method,
     understand_schema,
 )
+from dipsmith.synthesis.planned import forecast_labels, ready_method
 
 
 def public_facts(schema: Schema, data: Any = None, rows: int | None = None) -> PublicFacts:
@@ -83,22 +85,30 @@ def plan(
     rows: int | None = None,
     sets: int = 1,
     each: str | None = None,
+    analyses: Sequence[PlannedAnalysis | str] = (),
 ) -> Plan:
     """What `synthesize` would ask and spend, and what can be expected of it; free, and reads no private value.
 
     `rows` is how many rows the table has, where that is public; under `label`, `data` is the file, whose public columns are
-    read.
+    read. `analyses` are planned beside those of the schema; `Plan.analyses` says how precise each coefficient will be.
 
     >>> from dipsmith.examples import voters
     >>> from dipsmith.privacy.budget import PureDP
     >>> plan(voters.schema(), "mst", PureDP(1), rows=10_000).method
     'mst'
+    >>> found = plan(voters.schema(), "mst", PureDP(1), rows=10_000, analyses=["voted ~ college_degree"])
+    >>> print(str(found.analyses).splitlines()[0])
+    voted ~ college_degree: college_degree ± 0.12
     """
-    declared = understand_schema(schema)
+    declared, amount = understand_schema(schema), understand_budget(budget)
     chosen, given = understand_method(method, declared), None if data is None else source(data)
     require_apart(declared, [given], None, chosen)
     facts = public_facts(declared, given, rows)
-    return plan_order(declared, chosen, understand_budget(budget), public=facts, sets=sets, each=each)
+    asked = tuple(PlannedAnalysis.of(a) for a in (*declared.analyses, *analyses))
+    chosen = ready_method(chosen, asked, declared, amount)
+    by_labels = asked and given is not None and declared.neighbours == "label"
+    forecast = forecast_labels(asked, declared, given, amount) if by_labels else None
+    return plan_order(declared, chosen, amount, public=facts, sets=sets, each=each, analyses=asked, forecast=forecast)
 
 
 def public_table(
