@@ -47,7 +47,7 @@ main()
 
 
 BYTECODE = os.environ.get("PYTHONPYCACHEPREFIX") or tempfile.mkdtemp(prefix="bytecode-")
-YARDSTICK = 0.036
+YARDSTICK = 0.017
 """CPU seconds of `pace`'s work on the machine of the constants when nothing else runs."""
 
 
