@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -272,6 +273,21 @@ def test_a_product_with_a_group_that_no_row_has_is_not_told() -> None:
     assert "NaN" not in results_text([found])
 
 
+def test_a_product_that_noise_hides_leaves_the_others_told() -> None:
+    """Of an agency with a dozen rows; nothing was told of public columns then, and `fit` refused the whole."""
+    s, frame = schema(), people(6000, 97)
+    frame = frame[(frame["agency"] != "tr") | (np.cumsum(frame["agency"] == "tr") <= 12)]
+    table = pa.Table.from_pandas(frame[list(s.public)], preserve_index=False)
+    agenda = Agenda.of([PlannedAnalysis("log(pay) ~ sex*agency + age")], s, table, np.ones(len(frame), np.int64))
+    columns = {n: np.zeros(len(frame), np.int64) for n in s.public} | codes_of(s, frame)
+    told = widths_told(agenda, Codes.of(s, columns, len(frame)), PureDP(2), 3)
+    assert np.isinf(told["sex[T.M]:agency[T.tr]"])
+    assert max(told[name] for name in ("Intercept", "sex[T.M]", "agency[T.dd]", "sex[T.M]:agency[T.dd]")) < 0.5
+    # The hidden product may move the age a little, and the agency's own coefficient by as much as a residual is large.
+    assert told["age"] < 0.01
+    assert told["agency[T.tr]"] > 1.5 * told["agency[T.dd]"]
+
+
 def test_a_forecast_compares_labels_with_a_frequent_reference() -> None:
     """Which level is the reference changes names, not widths; what is assumed of the others is said."""
     s, frame = schema(), people(2000, 92)
@@ -310,6 +326,31 @@ def test_a_forecast_is_what_will_be_told(epsilon: str) -> None:
         widths.append(told.high - told.low)
     assert not expected.hopeless
     assert 1 / 1.6 < np.median(widths) / expected.width < 1.6
+
+
+def widths_told(agenda: Agenda, codes: Codes, budget: PureDP, releases: int) -> dict[str, float]:
+    """The middle width of every coefficient's interval over some releases; infinite where it is not told."""
+    found: dict[str, list[float]] = {}
+    for seed in range(releases):
+        sums = agenda.measure(Curator.rehearse(codes, budget, seed=seed), budget, np.arange(len(codes)))
+        for c in agenda.results(agenda.by_part(sums))[0].coefficients:
+            found.setdefault(c.name, []).append(np.inf if c.low is None or c.high is None else c.high - c.low)
+    return {name: float(np.median(widths)) for name, widths in found.items()}
+
+
+@pytest.mark.parametrize(("formula", "epsilon"), [("log(pay) ~ sex*agency + race", 4), ("log(pay) ~ sex*age", 8)])
+def test_a_forecast_of_products_is_what_will_be_told(formula: str, epsilon: int) -> None:
+    """By a factor of two at most: widths were said to be 20 and 100 times as large, and to grow with the budget."""
+    s, frame = schema(), people(6000, 96)
+    table = pa.Table.from_pandas(frame[list(s.public)], preserve_index=False)
+    agenda = Agenda.of([PlannedAnalysis(formula)], s, table, np.ones(len(frame), np.int64))
+    columns = {n: np.zeros(len(frame), np.int64) for n in s.public} | codes_of(s, frame)
+    told = widths_told(agenda, Codes.of(s, columns, len(frame)), PureDP(epsilon), 5)
+    expected = agenda.expectations(PureDP(epsilon))
+    assert not any(e.hopeless for e in expected)
+    assert all(1 / 2 < told[e.name] / e.width < 2 for e in expected if e.name.startswith("sex"))
+    for less, more in pairwise(agenda.expectations(PureDP(epsilon * k)) for k in (1, 2, 4, 8)):
+        assert all(b.noise < 1.1 * a.noise for a, b in zip(less, more, strict=True))
 
 
 def test_a_forecast_says_where_noise_hides_everything() -> None:

@@ -29,6 +29,7 @@ FUNCTIONS = {
 
 NUMBERS = ("a", "b", "größe")
 LABELS = ("s", "t", "u")
+COMPARED = ("x", "y", "none")
 
 
 def theirs(response, terms, table, levels):
@@ -61,6 +62,8 @@ def assert_same(response, terms, table, hats=False):
     text = f"{response} ~ {terms}"
     formula = RegressionFormula.parse(text.replace("**", "^") if hats else text, table.column_names)
     levels = levels_of(formula, [table], None, {})
+    # Comparisons are with levels that a column may have; a schema lists some that no row has.
+    levels = {name: tuple(dict.fromkeys([*own, *COMPARED])) for name, own in levels.items()}
     y, X, names = theirs(response, terms, table, levels)
     if not len(y):
         return
@@ -94,7 +97,7 @@ arithmetic = st.recursive(st.one_of(plain, plain, numbers), larger, max_leaves=5
 signs = st.sampled_from(("<", "<=", ">", ">=", "==", "!="))
 compared = st.one_of(
     st.tuples(plain, signs, arithmetic).map(" ".join),
-    st.tuples(st.sampled_from(LABELS), st.sampled_from(("==", "!=")), st.sampled_from(('"x"', "'y'", "'none'"))).map(
+    st.tuples(st.sampled_from(LABELS), st.sampled_from(("==", "!=")), st.sampled_from([f"'{label}'" for label in COMPARED])).map(
         " ".join
     ),
 )

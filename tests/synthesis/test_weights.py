@@ -162,6 +162,13 @@ def test_a_weighted_regression_of_a_release_runs_the_whole_mechanism_again():
     assert "Not weighted" in str(plain)
 
 
+def test_a_weighted_regression_without_one_of_its_terms_is_refused():
+    """What was left, without a term that noise hides, is another regression."""
+    planned = "pay ~ employed + region"
+    with pytest.raises(ds.errors.NotCarried, match="weighted by w': the noise of the tables"):
+        ds.fit(released(seed=0, budget="0.3", analyses=[planned]), planned, weights="w")
+
+
 @pytest.mark.slow
 def test_what_the_release_does_not_carry_with_the_weight_is_refused():
     release = released(budget=20, method=ds.Marginals([["pay", "employed"], ["w", "region"]]))

@@ -86,7 +86,7 @@ class CrossProducts:
             names = tuple(n for n in schema.names if n in {*blocks[i].attributes, *blocks[j].attributes})
             tables[i, j] = names
             if (i, j) not in sums:
-                sums[i, j] = _products(_on(blocks[i], names, schema), _on(blocks[j], names, schema))
+                sums[i, j] = _products(on_table(blocks[i], names, schema), on_table(blocks[j], names, schema))
         return CrossProducts(self.formula, blocks, tables, sums)
 
     @classmethod
@@ -104,7 +104,7 @@ class CrossProducts:
     def columns_on(self, names: Names, schema: Schema) -> Float:
         """All columns in every cell of one table, the response last and as it is."""
         shift, scale = self.response_scale()
-        *terms, response = (_on(block, names, schema) for block in self.blocks)
+        *terms, response = (on_table(block, names, schema) for block in self.blocks)
         return np.concatenate([*terms, response * scale + shift], axis=1)
 
     @property
@@ -257,7 +257,7 @@ def _grid(schema: Schema, names: Sequence[str]) -> list[NDArray[np.int64]]:
     return [g.ravel() for g in np.indices([schema[n].size for n in names])] if names else []
 
 
-def _on(block: Block, names: Names, schema: Schema) -> Float:
+def on_table(block: Block, names: Names, schema: Schema) -> Float:
     """The columns of a block in every cell of a larger table."""
     grid = dict(zip(names, _grid(schema, names), strict=True))
     at = np.zeros(schema.size(names), np.int64)

@@ -24,10 +24,11 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from dipsmith.analyses.bin_doubt import ColumnDoubt, Refusal, Values, binned_numbers, widening
+from dipsmith.analyses.bin_doubt import BELIEVED, Z95, ColumnDoubt, Refusal, Values, binned_numbers, widening
 from dipsmith.analyses.design import Float
 from dipsmith.analyses.noisy_sums import Bought, NoisySums
 from dipsmith.analyses.prior import Prior
+from dipsmith.analyses.share_errors import is_yes_or_no, sampling_of_shares
 from dipsmith.analyses.sums import Layout
 from dipsmith.errors import UsageError
 from dipsmith.privacy.randomness import generator
@@ -142,9 +143,8 @@ def _solve(
     W = N - A.T @ G.times(A) + noise.bias
     q = sum(len(t.names) for t in layout.design.terms)
     prior = Prior.of(layout, agreed, noise.moved[:, :q, :q], noise.twice[:, :q, :q])
-    first = prior
-    if draws > DECIDE:
-        first = Prior.of(layout, agreed, noise.moved[:DECIDE, :q, :q], noise.twice[:DECIDE, :q, :q])
+    some = slice(DECIDE), slice(q), slice(q)
+    first = prior if draws <= DECIDE else Prior.of(layout, agreed, noise.moved[some], noise.twice[some])
     own = np.arange(q)
     absent = (W[own, own] == 0) & ~noise.moved[:, own, own].any(axis=0)
     solution = _Solution.of(layout, A, W, T, prior.shrink(W[:q, :q]), first.swamped, absent)
@@ -156,7 +156,7 @@ def is_logistic(layout: Layout) -> bool:
     model, response = layout.design.analysis.model, layout.design.response
     if response is None or model == "ols":
         return False
-    binary = bool(np.isin(response.on_label, (0.0, 1.0)).all())
+    binary = is_yes_or_no(response.on_label)
     if model == "logistic" and not (binary and not layout.design.terms):
         raise UsageError(
             f"analysis '{layout.design.formula.text}': the odds of a private label are planned given public columns alone; "
@@ -202,7 +202,8 @@ class _Solution:
     """The algebra of one least-squares fit, for the sums that were measured and for sums with noise drawn again.
 
     Coefficients that noise hides (`swamped`) are not told, and taken to be no larger than a residual's standard deviation:
-    else those that are told would share all of their noise. Nor are those of groups that publicly have no row (`absent`).
+    else those that are told would share all of their noise. Nor are public ones that they may move, and those of groups
+    that publicly have no row (`absent`).
     """
 
     layout: Layout
@@ -265,9 +266,8 @@ class _Solution:
         is nothing but noise (of E′GE + A′GE + E′GA, with A = E, variances are 2 and 4).
         """
         q = len(self.beta)
-        score, moved = noise.T, prior.redraw(noise.moved[:, :q, :q], random)
-        again, public = np.zeros_like(noise.T), noise.public[:, :, :q]
-        cross: Float | float = 0.0
+        score, moved, again = noise.T, prior.redraw(noise.moved[:, :q, :q], random), np.zeros_like(noise.T)
+        public, cross = noise.public[:, :, :q], np.zeros(1)
         if self.layout.design.response is not None:
             score, again, cross = noise.moved[:, :q, q], noise.twice[:, :q, q], noise.public[:, :, q]
         told = self._shift(score, moved, cross - public @ self.beta)
@@ -296,22 +296,21 @@ class _Solution:
         inverse = np.linalg.inv(self.V) if q else np.zeros((0, 0))
         GA, G = layout.told_inverse @ self.A, layout.told_inverse[:, layout.reported_columns]
         sampling = np.block([[G + GA @ inverse @ GA.T, -GA @ inverse], [-inverse @ GA.T, inverse]]) * sigma2
+        if q == 0 and layout.design.response is not None and is_yes_or_no(layout.design.response.on_label):
+            sampling = sampling_of_shares(layout, self.cross)
         variance = np.diag(sampling + scattered)
         share = np.divide(np.diag(scattered), variance, out=np.zeros_like(variance), where=variance > 0)
         tails = np.sqrt(1 + TAILS * kurtosis * share)
         scattered = scattered * np.outer(tails, tails)
-        covariance = sampling + scattered
         notes: tuple[str, ...] = ()
         if self.swamped.any():
-            # Public coefficients are what is left once the private ones are taken off: these must be told first.
-            hidden = np.flatnonzero(np.concatenate([np.ones(len(GA), dtype=bool), self.swamped]))
-            covariance[hidden, :] = covariance[:, hidden] = np.nan
             notes = ("Not told: what noise hides at this budget; ask for a larger one, or for coarser labels.",)
         if self.absent.any():
-            none = len(GA) + np.flatnonzero(self.absent)
-            covariance[none, :] = covariance[:, none] = np.nan
             notes = (*notes, "Not told: products with a group that no row has.")
-        return _report(layout, self.whole, covariance, scattered, float(np.sqrt(sigma2)), df, q, notes)
+        # Public coefficients are what is left once the private ones are taken off: these may move them.
+        loose = np.where(self.swamped, self._small(np.full(q, np.inf)), 0.0)
+        moved = np.concatenate([np.abs(layout.back @ GA) @ loose, np.where(self.swamped | self.absent, np.inf, 0.0)])
+        return _report(layout, self.whole, sampling + scattered, scattered, float(np.sqrt(sigma2)), df, q, notes, moved)
 
 
 def _excess(draws: Float) -> Float:
@@ -330,18 +329,21 @@ def _report(
     df: float,
     q: int,
     notes: tuple[str, ...],
+    moved: Float | float = 0.0,
 ) -> DirectEstimate:
-    """Coefficients under the formula's names, of its own columns."""
+    """Coefficients under the formula's names, as much wider as those that are not told may have `moved` them, or not told."""
     design = layout.design
-    names = [n for b in design.blocks if b.name[0] != "|" for n in b.names] + [
-        n for t in design.terms for n in t.names
-    ][:q]
-    back = np.eye(len(values))
-    size = len(layout.back)
+    names = [n for b in design.blocks if b.name[0] != "|" for n in b.names]
+    names += [n for t in design.terms for n in t.names][:q]
+    back, size = np.eye(len(values)), len(layout.back)
     back[:size, :size] = layout.back
     hidden = np.isnan(np.diag(covariance))
     values = back @ values
     covariance, noise = (back @ np.nan_to_num(part, nan=0.0) @ back.T for part in (covariance, noise))
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    hidden |= moved > BELIEVED * errors
+    factor = 1 + np.where(hidden, 0.0, moved) / np.where(errors > 0, errors, np.inf) / Z95
+    covariance *= np.outer(factor, factor)
     covariance[hidden, :] = covariance[:, hidden] = np.nan
     return DirectEstimate(tuple(names), values, covariance, noise, sigma, df, int(design.rows), q, notes)
 

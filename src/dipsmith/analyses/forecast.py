@@ -3,13 +3,15 @@
 Nothing is known of the labels before they are paid for. The forecast takes two labels to be equally frequent and of
 several the reference to be most frequent and the others alike (`assumed_shares` says it), all to vary over groups by a
 quarter, of which public columns explain another quarter, and to have an effect of three tenths of a residual's
-standard deviation. Under these assumptions each table of sums adds a·σ² + b·σ⁴ to the variance of a coefficient, where σ is
+standard deviation. What public columns explain is taken to be the same share of every combination of private ones, of
+sex and of its products alike: were each product explained by itself, they would together be explained by more than all. Under these assumptions each table of sums adds a·σ² + b·σ⁴ to the variance of a coefficient, where σ is
 its noise: the first through T and through V to first order, the second through the square of the noise in V. Shares of the
 budget are chosen to make the sum of these, against the variance that the rows themselves have, as small as possible. Every
 term counts alike, however many levels it has.
 
 What is told of least squares is rehearsed: noise is drawn on such sums and goes through the estimate itself, with all that it
-believes and refuses. How often labels occur is not public: of rarer labels noise will be larger, and of frequent ones
+believes and refuses. The effect of a column is there what the column is worth where it is not 0: of a product of sex and age
+three tenths at the usual age, and not for each year. How often labels occur is not public: of rarer labels noise will be larger, and of frequent ones
 smaller.
 """
 
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 from dipsmith.analyses.design import Design, Float
 from dipsmith.analyses.direct import estimate_from, is_logistic
 from dipsmith.analyses.noisy_sums import Bought, NoisySums, Spread
+from dipsmith.analyses.orthogonal import finite
 from dipsmith.analyses.purchase import Purchase
 from dipsmith.analyses.sum_table import SumTable
 from dipsmith.analyses.sums import Layout
@@ -42,6 +45,9 @@ explain, and the size of an effect against a residual's."""
 
 AT_MOST = 0.3
 """How much of a label's variance public columns explain where an estimate is rehearsed."""
+
+BEYOND = 3
+"""Noise that is so many times the effect that a coefficient is taken to have hides any."""
 
 REHEARSALS, REDRAWS = 7, 100
 """How often an estimate is rehearsed, and draws of the noise in each."""
@@ -120,28 +126,25 @@ class Forecast:
         """The standard error by noise that each coefficient will be told with, and which will say nothing."""
         linear = np.sqrt(self.noise(sds))
         if not self.effect.any():  # odds and shares of labels: no V that noise could hide
-            return linear, np.asarray(1.96 * linear > self.reach)
+            return linear, np.asarray(1.96 * linear > 10 * np.sqrt(self.sampling))
         private, found = len(self.effect), []
+        effect = self.effect / _usual_sizes(self.layout.design)
+        linear = np.sqrt(replace(self, effect=effect).noise(sds))
         for seed in range(REHEARSALS):
             random, sums = generator(seed), {}
             for key, expected in self.sums.items():
                 one = replace(expected, sd=sds[key], laplace=laplace)
                 sums[key] = replace(one, values=one.values + one.draw(random, 1)[0])
             told = estimate_from(
-                self.layout, Bought.of(self.layout, sums), draws=REDRAWS, seed=seed, assumed=(self.varied, self.effect)
+                self.layout, Bought.of(self.layout, sums), draws=REDRAWS, seed=seed, assumed=(self.varied, effect)
             )
             hidden = np.isnan(np.diag(told.covariance))
             found.append(np.where(hidden, np.inf, np.sqrt(np.diag(told.noise)))[-private:])
         # Coefficients of labels that are taken to be alike have the same forecast.
         alike = np.abs(np.log(self.sampling[:, None] / self.sampling)) < ALIKE
         usual = np.array([np.median(np.array(found)[:, same]) for same in alike])
-        hopeless = ~np.isfinite(usual) | (1.96 * usual > self.reach)
+        hopeless = ~np.isfinite(usual) | (1.96 * usual > BEYOND * effect)
         return np.where(np.isfinite(usual), usual, linear), np.asarray(hopeless)
-
-    @property
-    def reach(self) -> Float:
-        """A size beyond which noise hides any effect: three times the one that a coefficient is taken to have."""
-        return np.where(self.effect > 0, 3 * self.effect, 10 * np.sqrt(self.sampling))
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,13 +289,13 @@ class _World:
         reach = (
             np.minimum(size**2, size * np.sqrt(rows))[:, None] * np.sqrt(np.maximum(np.diag(W), 0.0) / rows)[None, :]
         )
-        A = VARIES * reach * generator(1).standard_normal(A.shape)
+        varying = VARIES * reach * generator(1).standard_normal(A.shape)
         square = (W[-1, -1] if d.y is None else layout.square) / rows
         effect = EFFECT * np.sqrt(square) * np.ones(q)
         names, importance = _weigh_terms([t.names for t in d.terms])
         inverse = np.linalg.inv(V)
-        varied = _explain(layout, A, np.diag(W))
-        return cls(layout, names, importance, sums, spread, A, inverse, square * np.diag(inverse), effect, varied)
+        varied = _explain(layout, varying, A, W)
+        return cls(layout, names, importance, sums, spread, varying, inverse, square * np.diag(inverse), effect, varied)
 
     def effects(self, E: Float, EN: Float, ET: Float) -> tuple[Float, Float, Float]:
         """By how much noise moves each coefficient through T, and V as a share of it, by itself and by its square."""
@@ -309,17 +312,38 @@ class _World:
         return score, np.einsum("dkk->dk", moved[:, :q, :q]) / size, squared / size
 
 
-def _explain(layout: Layout, A: Float, size: Float) -> Float:
-    """Sums by which public columns explain each private one of a size, and nothing of how often it occurs.
+def _explain(layout: Layout, varying: Float, A: Float, W: Float) -> Float:
+    """Sums by which public columns explain private ones, and nothing of how often these occur, in all or in a group.
 
     Of a label that every second row has they explain `AT_MOST`, of rarer ones less: what makes one rare is seldom public.
+    W = N − A′GA is what A leaves of private columns. Directions R beside A, with R′GR = 1, times the root of W explain no
+    more of any combination of them.
     """
-    ones = layout.run_columns.cross(layout.run_often)
-    spread = layout.inverse.times(ones[:, None])[:, 0]
-    A = A - np.outer(ones, spread @ A) / max(float(spread @ ones), TINY)
-    explained = np.einsum("pk,pk->k", A, layout.inverse.times(A))
-    wanted = AT_MOST * size * np.minimum(4 * size / max(layout.design.rows, 1.0), 1.0)
-    return np.asarray(A * np.sqrt(wanted / np.maximum(explained, TINY)))
+    G = layout.inverse
+    whole = float(np.einsum("pk,pk->", varying, G.times(varying)))
+    beside = varying - A @ np.linalg.pinv(A.T @ G.times(A), rcond=1e-9, hermitian=True) @ (A.T @ G.times(varying))
+    squares, along = np.linalg.eigh(beside.T @ G.times(beside))
+    free = squares > TINY + 1e-9 * whole
+    R = beside @ (along[:, free] / np.sqrt(squares[free])) @ along[:, free].T
+    values, vectors = np.linalg.eigh(W)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    share = AT_MOST * np.minimum(4 * np.diag(W) / max(layout.design.rows, 1.0), 1.0)
+    return np.asarray((R * np.sqrt(np.maximum(share, 0.0))) @ root)
+
+
+def _usual_sizes(design: Design) -> Float:
+    """What the columns of private terms are worth where they are not 0: the root of the mean square; 1 for labels."""
+    found = []
+    for term in design.terms:
+        weight = np.ones(1) if term.weight is None else finite(term.weight)
+        often = np.ones(1) if term.weight is None else design.often
+        found += [_usual_size(weight, often) * _usual_size(h, np.ones(h.shape)) for h in term.on_label]
+    return np.array(found)
+
+
+def _usual_size(numbers: Float, often: Float) -> float:
+    rows = float(often[numbers != 0].sum())
+    return float(np.sqrt((often * numbers**2).sum() / rows)) if rows > 0 else 1.0
 
 
 def _weigh_terms(terms: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], Float]:

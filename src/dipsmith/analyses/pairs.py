@@ -5,7 +5,8 @@ sums over tables of two terms each (`regression.tables`): pairs of columns, trip
 measured, the tables are made to agree (`agreed_tables`), the cross-products added up (`cross_products`) and β̂ = (X′X)⁻¹X′y solved. The
 cross-products are linear in the noisy counts, so that they have no bias; the variance of β̂ is that of sampling, σ̂²(X′X)⁻¹,
 plus that of the noise, found by drawing the noise of every table again through the same equations X′(y − Xβ̂). The estimate
-does not depend on any model fitted to the tables, nor on what it carries.
+does not depend on any model fitted to the tables, nor on what it carries. Where one table holds all columns, errors of an answer of yes
+or no are those of its shares (`share_errors`).
 
 What is estimated is the coefficient of raw values: a number in bins is taken for the middle of its bin, and what that may do to
 a coefficient widens its interval or refuses it (`bin_doubt`).
@@ -26,15 +27,18 @@ from functools import cached_property
 import numpy as np
 
 from dipsmith.analyses.agreed_tables import AgreedTables, Float, Names, NoisyMarginal
-from dipsmith.analyses.bin_doubt import ColumnDoubt, Values, binned_numbers
+from dipsmith.analyses.bin_doubt import ColumnDoubt, Refusal, Values, binned_numbers
 from dipsmith.analyses.cross_products import CrossProducts
 from dipsmith.analyses.direct import DECIDE, DRAWS, DirectEstimate, batches
+from dipsmith.analyses.rare_references import find_confounded, tables_compared
 from dipsmith.analyses.results import Result
+from dipsmith.analyses.share_errors import is_yes_or_no, vary_by
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import NoisyTable
 from dipsmith.estimation.measured_table import MeasuredTable
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.randomness import generator
+from dipsmith.regression.estimates import term_of
 from dipsmith.regression.formula import RegressionFormula
 from dipsmith.regression.least_squares import independent
 from dipsmith.regression.matrix import INTERCEPT
@@ -146,6 +150,33 @@ class _Sums:
         """How often each code of a column occurs."""
         return np.asarray(self._count((name,), self.parts)[0])
 
+    def spread_of_shares(self, schema: Schema, kept: np.ndarray, beta: Float) -> Float | None:
+        """X′WX, where W is what answers of yes or no vary by; None for other responses, or where no table has all columns."""
+        held = {n for block in self.moments.blocks for n in block.attributes}
+        names = tuple(n for n in schema.names if n in held)
+        if names not in self.wanted:
+            return None
+        columns, (shift, scale) = self.moments.columns_on(names, schema), self.moments.response_scale()
+        X, y, n = columns[:, kept], columns[:, -1], np.maximum(self._count(names, self.parts)[0].ravel(), 0.0)
+        if not is_yes_or_no(y):
+            return None
+        w = n * vary_by(shift + scale * (X @ beta), float(n @ y) / max(float(n.sum()), 1.0)) / scale**2
+        return np.asarray((X * w[:, None]).T @ X)
+
+    def find_confounded(self, schema: Schema, seed: int) -> tuple[list[int], list[int]]:
+        """Which columns compare levels with others that noise hides, and which of these to leave out."""
+        blocks, random = self.moments.blocks[:-1], generator(seed)
+        noise: dict[Names, list[Float]] = {names: [] for names in tables_compared(blocks, schema)}
+        for some in batches(DECIDE, sum(t.values.size for t in self.agreement.tables)) if noise else ():
+            parts = self.agreement.redraw(random, some)
+            for names, drawn in noise.items():
+                drawn.append(self._count(names, parts).reshape(some, -1))
+        common = {
+            names: self._count(names, self.parts).ravel() > RARE * np.concatenate(drawn).std(axis=0)
+            for names, drawn in noise.items()
+        }
+        return find_confounded(blocks, schema, common)
+
     def redraw(self, random: np.random.Generator, draws: int) -> Iterator[Float]:
         size = sum(t.values.size for t in self.agreement.tables) + (len(self.moments.names) + 1) ** 2
         for some in batches(draws, size):
@@ -171,8 +202,9 @@ def _estimate(sums: _Sums, schema: Schema, draws: int, seed: int) -> DirectEstim
     # A level that nobody, or hardly anybody, has is not told apart: its rows count with the reference.
     spread = noise[:DECIDE].std(axis=0)
     told = np.diag(M)[:-1] > RARE * np.diag(spread)[:-1]
-    kept = np.flatnonzero(told)
-    kept = kept[independent(M[np.ix_(kept, kept)])]
+    lost, left_out = sums.find_confounded(schema, seed)
+    apart = np.setdiff1d(np.flatnonzero(told), left_out)
+    kept = apart[independent(M[np.ix_(apart, apart)])]
     values = np.full(len(names), np.nan)
     covariance, noisy = np.full((len(names),) * 2, np.nan), np.full((len(names),) * 2, np.nan)
     rows = sums.rows()
@@ -185,10 +217,13 @@ def _estimate(sums: _Sums, schema: Schema, draws: int, seed: int) -> DirectEstim
         notes += ("The noise is as large as what it is added to: this release cannot tell. Ask for a larger budget.",)
         sigma = float("nan")
     else:
-        beta, total, scattered, sigma2 = solved
+        beta, inverse, scattered, sigma2 = solved
+        unequal = sums.spread_of_shares(schema, kept, beta)
+        sampling = sigma2 * inverse if unequal is None else inverse @ unequal @ inverse
         values, back = _uncentre(sums.moments, kept, beta)
         at = np.ix_(kept, kept)
-        covariance[at], noisy[at] = back @ total @ back.T, back @ scattered @ back.T
+        covariance[at], noisy[at] = back @ (sampling + scattered) @ back.T, back @ scattered @ back.T
+        covariance[lost, :] = covariance[:, lost] = values[lost] = np.nan
         sigma = float(np.sqrt(sigma2)) * sums.moments.response_scale()[1]
         doubts = _doubts(sums, schema, kept, _unexplained_share(M, names, rows, sigma2))
     chosen = [i for i, n in enumerate(names) if not n.startswith("|")]
@@ -197,7 +232,29 @@ def _estimate(sums: _Sums, schema: Schema, draws: int, seed: int) -> DirectEstim
     found = DirectEstimate(
         shown_names, values[chosen], covariance[pick], noisy[pick], sigma, df, round(rows), len(chosen), notes
     )
-    return found.with_doubts([replace(d, width=d.width[chosen], tail=d.tail[chosen]) for d in doubts])
+    found = found.with_doubts([replace(d, width=d.width[chosen], tail=d.tail[chosen]) for d in doubts])
+    constant = np.flatnonzero([not column.any() for b in sums.moments.blocks[:-1] for column in b.columns.T])
+    dependent = [int(i) for i in (*np.setdiff1d(apart, kept), *constant)]
+    return replace(found, refusal=found.refusal or _refuse_terms(names, np.setdiff1d(kept, lost), lost, dependent))
+
+
+def _refuse_terms(names: Names, told: np.ndarray, lost: Sequence[int], dependent: Sequence[int]) -> Refusal | None:
+    """Why nothing is told of a whole term: it follows from others, or is compared with a level that hardly any row has."""
+    known = {INTERCEPT, *(term_of(names[i]) for i in told)}
+    for some in (dependent, lost):
+        whole = [names[i] for i in some if term_of(names[i]) not in known and not names[i].startswith("|")]
+        if whole:
+            break
+    else:
+        return None
+    listed = f"{', '.join(whole[:3])}{', …' if len(whole) > 3 else ''}"
+    if some is dependent:
+        return Refusal(f"the term {listed} is the same in all rows, or follows from the others", "Leave it out")
+    return Refusal(
+        f"noise hides the level with which {listed} would be compared: hardly any row has it",
+        "Leave the intercept out (0 + …), so that every level is told by itself, or ask the steward for a schema that lists a "
+        "frequent label first",
+    )
 
 
 def _uncentre(moments: CrossProducts, kept: np.ndarray, beta: Float) -> tuple[Float, Float]:
@@ -246,7 +303,7 @@ def _unexplained_share(M: Float, names: Names, rows: float, sigma2: float) -> fl
 
 
 def _solve(M: Float, noise: Float, kept: np.ndarray, df: float) -> tuple[Float, Float, Float, float] | None:
-    """The coefficients, their covariance, the part of it that is noise, and σ²; None where noise swamps X′X."""
+    """The coefficients, (X′X)⁻¹, their covariance by noise, and σ²; None where noise swamps X′X."""
     X, y = M[np.ix_(kept, kept)], M[kept, -1]
     E, e = noise[:, kept[:, None], kept], noise[:, kept, -1]
     size = np.sqrt(np.diag(X))
@@ -266,8 +323,7 @@ def _solve(M: Float, noise: Float, kept: np.ndarray, df: float) -> tuple[Float, 
     moved = (e - E @ beta) @ inverse
     scattered = np.atleast_2d(np.cov(moved, rowvar=False))
     sigma2 = max(float(M[-1, -1] - y @ beta) / df, 0.0)
-    total = sigma2 * inverse + scattered
-    return beta / size, total / np.outer(size, size), scattered / np.outer(size, size), sigma2
+    return beta / size, inverse / np.outer(size, size), scattered / np.outer(size, size), sigma2
 
 
 def _notes(schema: Schema) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from dipsmith.analyses.agreed_tables import NoisyMarginal
 from dipsmith.analyses.complete_cases import complete_cases, never_missing
+from dipsmith.analyses.odds import HIDDEN
 from dipsmith.analyses.pairs import estimate_from_tables, find_unmeasured
 from dipsmith.arrays import Floats
 from dipsmith.errors import NotCarried, UsageError
@@ -29,7 +30,7 @@ from dipsmith.regression.analysis import Analysis
 from dipsmith.regression.estimates import Estimates, Estimator
 from dipsmith.schema import Bins, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
-from dipsmith.synthesis.answers import noisy_tables
+from dipsmith.synthesis.answers import loses_a_term, noisy_tables
 from dipsmith.synthesis.gaps import Gap
 from dipsmith.synthesis.release import Release
 
@@ -66,6 +67,8 @@ def weighted_estimate(
     found = estimate_from_tables(planned, others, [t for t in folded if t.attributes], rows=None)
     if (refusal := next((part.refusal for part in found if part.refusal), None)) is not None:
         raise NotCarried(Gap(f"{asked}, weighted by {weight}", refusal.reason, refusal.ask).sentence)
+    if any(loses_a_term(part) for part in found):
+        raise NotCarried(Gap(f"{asked}, weighted by {weight}", HIDDEN.reason, HIDDEN.ask).sentence)
     doubt = np.array([c.doubt for part in found for c in part.coefficients])
     combined, _ = estimates_of(found, release, references, RULE)
     rows = [Estimates.of(estimate(table), table.num_rows) for table in release.tables]

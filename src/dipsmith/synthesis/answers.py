@@ -120,7 +120,7 @@ class AnswerRoute:
             found = found or _from_measured_tables(release, asked, analysis, references, draws)
         if (refusal := next((part.refusal for part in found if part.refusal), None)) is not None:
             return cls(gap=Gap(asked, refusal.reason, refusal.ask))
-        if any(_loses_a_term(part) for part in found):
+        if any(loses_a_term(part) for part in found):
             return cls(gap=_hidden_by_noise(asked))
         if found:
             return cls(tuple(found), planned)
@@ -238,7 +238,7 @@ def _from_labels(
     # bins do not tell sums of numbers that differ within a bin.
     counted = draws < DRAWS and release.card.analyses and not raw_numbers(analysis.formula, release.schema)
     found = told_by(tables) if counted else []
-    return found if found and not any(_loses_a_term(part) for part in found) else told_by(tables.whole)
+    return found if found and not any(loses_a_term(part) for part in found) else told_by(tables.whole)
 
 
 def noisy_tables(release: Release) -> list[NoisyMarginal]:
@@ -263,7 +263,7 @@ def public_rows(release: Release) -> int | None:
     return card.rows if card.rows_known == "public" else card.known_rows
 
 
-def _loses_a_term(found: Result) -> bool:
+def loses_a_term(found: Result) -> bool:
     """Whether a whole term is not told: without it the coefficients of the others would mean something else."""
     told: dict[str, bool] = {}
     for c in found.coefficients:
