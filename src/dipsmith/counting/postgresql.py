@@ -6,7 +6,8 @@ rows of crowded units left out, rules, and one GROUP BY over the mixed-radix key
 (GROUPING SETS where there are several). Rows are dropped in the order that `counting.count` states.
 
 Unit truncation ranks a unit's rows by SHA-256 of the same text as `counting.units.hashed_text`, so that
-the server keeps exactly the rows that the batch path keeps.
+the server keeps exactly the rows that the batch path keeps. It is hashed in the database's own encoding, because a text
+need not have another one; where that is not UTF-8, others of a crowded unit's rows may be kept.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from dipsmith.counting.units import hashed_columns
 from dipsmith.errors import SourceError
 from dipsmith.schema import Schema
 from dipsmith.sources.kinds import Kind, quote
-from dipsmith.sources.postgresql import PostgresTable
+from dipsmith.sources.postgresql import PostgresTable, short_text
+
+MOST_SETS = 1000
+"""Sets of one statement; a server takes 4096, and the statement grows by sets times columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +53,14 @@ class PostgresGrouping:
     def count_groups(
         self, sets: Sequence[tuple[str, ...]], fixed_codes: FixedCodes, view: View
     ) -> list[tuple[Keys, Ints]]:
-        """For each set of attributes the combinations that occur and how often, in one scan."""
-        widths = [len(radix_words(self.schema, names)) for names in sets]
-        found = self.source.integers(self.statement(sets, fixed_codes, view))
-        return by_set(found or [np.zeros(0, dtype=np.int64)] * (max(widths) + 2), widths)
+        """For each set of attributes the combinations that occur and how often, in one scan unless they are very many."""
+        answers: list[tuple[Keys, Ints]] = []
+        for start in range(0, len(sets), MOST_SETS):
+            some = sets[start : start + MOST_SETS]
+            widths = [len(radix_words(self.schema, names)) for names in some]
+            found = self.source.integers(self.statement(some, fixed_codes, view))
+            answers += by_set(found or [np.zeros(0, dtype=np.int64)] * (max(widths) + 2), widths)
+        return answers
 
     def statement(self, sets: Sequence[tuple[str, ...]], fixed_codes: FixedCodes, view: View) -> str:
         """The statement: columns tag, words of the key, number of rows; all whole numbers."""
@@ -66,7 +74,7 @@ class PostgresGrouping:
             for n in names
         }
         read = [f"{c.read} AS r{i}" for i, c in columns.items()] + [f"{x} AS {u}" for u, x in units]
-        rows = f"SELECT {', '.join(read) or '1 AS one'} FROM {self.source.table} AS t"
+        rows = f"SELECT {', '.join(read) or '1 AS one'} FROM {self._table(names)} AS t"
         early = [f"{c.early(f'r{i}')} AS r{i}" for i, c in columns.items()] + [u for u, _ in units]
         rows = f"SELECT {', '.join(early) or '1 AS one'} FROM ({rows}) AS t0"
         keys = [self._keys(n) for n in sets]
@@ -83,6 +91,14 @@ class PostgresGrouping:
         rows = f"SELECT * FROM ({rows}) AS held" + (f" WHERE {' AND '.join(where)}" if where else "")
         return _sum_groups(_group_first(rows, [[self._code(n) for n in s] for s in sets]), [], keys)
 
+    def _table(self, names: Sequence[str]) -> str:
+        """The table, its texts short enough for every function of the server."""
+        unit = self.schema.unit
+        read = dict.fromkeys(n for n in (*names, unit.column, unit.per) if n is not None)
+        texts = [f"{short_text(quote(n))} AS {quote(n)}" for n in read if self._kind(n) == "text"]
+        others = [quote(n) for n in read if self._kind(n) != "text"]
+        return f"(SELECT {', '.join(texts + others)} FROM {self.source.table})" if texts else self.source.table
+
     def _code(self, name: str) -> str:
         return f"c{self.schema.names.index(name)}"
 
@@ -97,7 +113,7 @@ class PostgresGrouping:
         limit = self.schema.unit.max_rows
         return (
             f"SELECT * FROM (SELECT *, CASE WHEN crowd <= {limit} THEN 1 ELSE row_number() OVER (PARTITION BY {unit} "
-            f"ORDER BY CASE WHEN crowd > {limit} THEN sha256(convert_to({spelled}, 'UTF8')) END) END AS place FROM (SELECT *, "
+            f"ORDER BY CASE WHEN crowd > {limit} THEN sha256(convert_to({spelled}, getdatabaseencoding())) END) END AS place FROM (SELECT *, "
             f"row_number() OVER (PARTITION BY {', '.join([*units, *hashed])}{order}) - 1 AS same, "
             f"count(*) OVER (PARTITION BY {unit}) AS crowd FROM ({rows}) AS e WHERE {units[0]} <> '') AS h) AS p "
             f"WHERE place <= {limit}"

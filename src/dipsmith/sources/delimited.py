@@ -196,15 +196,20 @@ def _after(blocks: Iterator[bytes], skip: int) -> Iterator[bytes]:
 
 
 def parse_csv(
-    blocks: Iterator[bytes], names: Sequence[str], parse: pyarrow.csv.ParseOptions, convert: pyarrow.csv.ConvertOptions
+    blocks: Iterator[bytes],
+    names: Sequence[str],
+    parse: pyarrow.csv.ParseOptions,
+    convert: pyarrow.csv.ConvertOptions,
+    longest: int = 0,
 ) -> Iterator[pa.RecordBatch]:
-    """Parse the records of a CSV text that has no header."""
+    """Parse the records of a CSV text that has no header, of which none is longer than a block or than `longest` bytes."""
     first = next(blocks, None)
     if first is None:
         return
     # An empty line comes first and is skipped: the reader would take a byte order mark off the first record.
-    stream = io.BufferedReader(_Stream(itertools.chain([b"\n", first], blocks)), _BLOCK)
-    read = pyarrow.csv.ReadOptions(column_names=list(names), block_size=_BLOCK, skip_rows=1)
+    block = max(_BLOCK, longest)
+    stream = io.BufferedReader(_Stream(itertools.chain([b"\n", first], blocks)), block)
+    read = pyarrow.csv.ReadOptions(column_names=list(names), block_size=block, skip_rows=1)
     yield from pyarrow.csv.open_csv(stream, read, parse, convert)
 
 

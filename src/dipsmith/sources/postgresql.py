@@ -11,9 +11,10 @@ server, which might quote a value: errors are told in our words, with the server
 
 from __future__ import annotations
 
+import codecs
 import os
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,8 +33,12 @@ from dipsmith.sources.kinds import Kind, quote, quote_table
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 
-_LONG = 1 << 16
-"""Bytes of the longest text that is read whole."""
+_LONG, _TRIMMED = 1 << 16, 1 << 24
+"""Bytes of the longest text that is read whole, and characters within which the spaces around a longer one end."""
+_TIMEOUTS = [
+    f"{of}_timeout" for of in ("statement", "lock", "transaction", "idle_in_transaction_session", "idle_session")
+]
+"""What limits how long a session may take, or wait: whether a charged run comes to its end must not depend on that."""
 _OWN, _GIVEN = "dipsmith.key", "dipsmith.given"
 """Settings of the session that hold the secret of unit truncation."""
 
@@ -107,6 +112,9 @@ class PostgresTable:
                 "SELECT set_config(name, value, false) FROM (VALUES ('synchronize_seqscans', 'off'), "
                 "('TimeZone', 'UTC'), ('DateStyle', 'ISO'), ('extra_float_digits', '3'), ('work_mem', '64MB')) AS s(name, value)"
             )
+            # Not all servers know all of them.
+            asked = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = ANY(%s)"
+            connection.execute(asked, [_TIMEOUTS])
             # Drawn by the server's own strong generator, so that it stands in no statement and in no log.
             connection.execute(
                 f"SELECT set_config('{_OWN}', replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), false)"
@@ -137,7 +145,7 @@ class PostgresTable:
 
     def plan(self, statement: str) -> None:
         """Have a statement planned, not run: what is wrong with it for any rows is seen before one is read."""
-        with self._failures():
+        with self._failures(), self._connection.transaction():
             self._connection.execute(f"EXPLAIN {statement}")
 
     def key(self, given: bytes | None) -> str:
@@ -156,7 +164,9 @@ class PostgresTable:
         self.check(columns)
         kinds = {name: kind for name in columns if (kind := self.kinds[name]) is not None}
         listed = ", ".join(_read(name, kind) for name, kind in kinds.items())
-        text = f"COPY (SELECT {listed} FROM {self.table}) TO STDOUT (FORMAT csv)"
+        decoder = self._decoder
+        encoding = "" if decoder is None else f", ENCODING '{self._encoding}'"
+        text = f"COPY (SELECT {listed} FROM {self.table}) TO STDOUT (FORMAT csv{encoding})"
         with self._failures(), self._connection.cursor().copy(text) as copy:
             parse = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
             convert = csv.ConvertOptions(
@@ -167,12 +177,32 @@ class PostgresTable:
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             )
-            for batch in parse_csv(map(bytes, copy), list(kinds), parse, convert):
+            # a row must fit into a block: a quote is written twice, a byte of another encoding may become three
+            longest = sum(3 * (_LONG + 100) if kind == "text" else 2000 for kind in kinds.values())
+            for batch in parse_csv(_as_utf8(copy, decoder), list(kinds), parse, convert, longest):
                 typed = zip(batch.columns, kinds.values(), strict=True)
                 arrays = [array.cast(_FINAL[kind]) if kind in _FINAL else array for array, kind in typed]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(kinds))
         if progress is not None:
             progress(1.0)
+
+    @property
+    def _encoding(self) -> str:
+        return str(self._connection.info.parameter_status("server_encoding"))
+
+    @cached_property
+    def _decoder(self) -> codecs.CodecInfo | None:
+        """What reads texts of the database's own encoding; None where that is UTF-8.
+
+        The server fails on a byte that is no character of UTF-8 (129 in WIN1252), which it may hold all the same.
+        """
+        if self._encoding == "UTF8":
+            return None
+        with self._failures():
+            self._connection.execute("SELECT set_config('client_encoding', %s, false)", [self._encoding])
+            name = self._connection.info.encoding
+            self._connection.execute("SELECT set_config('client_encoding', 'UTF8', false)")
+        return codecs.lookup(name)
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -185,8 +215,7 @@ class PostgresTable:
         except psycopg.errors.InsufficientPrivilege:
             retell(SourceError(f"{self.name}: permission denied; ask for the right to select from it"))
         except psycopg.errors.UntranslatableCharacter:
-            known = self._connection.info.parameter_status("server_encoding")
-            unlike = f"the encoding of the database, {known}, and the schema's UTF-8 do not have the same characters"
+            unlike = f"the encoding of the database, {self._encoding}, and the schema's UTF-8 do not have the same characters"
             retell(
                 SourceError(f"{self.name}: {unlike}; leave labels out that it cannot hold, or copy the table to UTF8")
             )
@@ -213,11 +242,27 @@ def _read(name: str, kind: Kind) -> str:
         return real_of_decimal(x)
     if kind == "wide":
         return f"NULLIF({x}, 'NaN')::text"
-    if kind == "text":
-        # a row must fit into a block; no code list holds what is longer
-        short = f"left(btrim(({x})::text, ' '), {_LONG // 4})"
-        return f"CASE WHEN octet_length(({x})::text) > {_LONG} THEN {short} ELSE ({x})::text END"
-    return f"({x})::{_CARRIED[kind]}"
+    return short_text(x) if kind == "text" else f"({x})::{_CARRIED[kind]}"
+
+
+def short_text(x: str) -> str:
+    """A text of any length as one that the server can handle; a long one as its beginning and a digest of all of it.
+
+    No code list holds what is longer; but of two units neither may pass for the other.
+    """
+    whole = f"({x})::text"
+    trimmed = f"btrim(left({whole}, {_TRIMMED}), ' ')"
+    digest = f"encode(sha256(convert_to({whole}, getdatabaseencoding())), 'hex')"
+    short = (
+        f"CASE WHEN octet_length({trimmed}) > {_LONG} THEN left({trimmed}, {_LONG // 4}) || {digest} ELSE {trimmed} END"
+    )
+    return f"CASE WHEN octet_length({whole}) > {_LONG} THEN {short} ELSE {whole} END"
+
+
+def _as_utf8(blocks: Iterable[bytes | bytearray | memoryview], decoder: codecs.CodecInfo | None) -> Iterator[bytes]:
+    """Rows in UTF-8; of bytes that are no character of their encoding a mark is left."""
+    for block in blocks:  # whole rows
+        yield bytes(block) if decoder is None else decoder.decode(block, "replace")[0].encode()
 
 
 def real_of_decimal(x: str) -> str:
