@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from confirm_tables import schema_of, table_of
 
@@ -71,3 +72,12 @@ def test_what_public_columns_cannot_answer_is_refused_before_the_charge(tmp_path
     with pytest.raises(UsageError, match="no row has all of its public values"):
         approve(question, table_of(40), schema_of("label"), ledger=ledger, out=tmp_path / "answer")
     assert ledger.show("people").runs == ()
+
+
+def test_where_no_row_counts_the_answer_is_that_nothing_can_be_told(tmp_path):
+    """Rows without a unit belong to nobody, which is known when the price is paid."""
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    ledger.grant("people", PureDP(50))
+    nobody = table_of(40, units=5).drop(["id"]).append_column("id", pa.nulls(40, pa.string()))
+    found = approve(QUESTION, nobody, schema_of("label", unit="id"), ledger=ledger, out=tmp_path / "answer")
+    assert found.answer.verdict == "cannot tell"

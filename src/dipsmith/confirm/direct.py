@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from typing import Final
 
 import numpy as np
@@ -82,6 +82,8 @@ class DirectQuestion:
             # From public facts; the answer says the same in its interval.
             warnings.simplefilter("ignore", HopelessNoise)
             prepared = PreparedAnalyses.of(public, curator)
+            if not prepared.agenda.parts:  # rows without a unit count nowhere
+                return judge_estimate(self.claim, None, inf)
             (result,) = prepared.measure(curator, question.budget).estimate(()).results
         return judge_estimate(self.claim, *value_of(result, self.combination), known=question.known)
 
@@ -92,7 +94,7 @@ def value_of(result: Result, wanted: Combination) -> tuple[float | None, float]:
     at = [names.index(name) for name, _ in wanted.weights if name in names]
     told = [result.coefficients[i].estimate for i in at]
     if len(at) < len(wanted.weights) or any(v is None for v in told):
-        return None, float("inf")
+        return None, inf
     weights = np.array([weight for _, weight in wanted.weights])
     variance = float(weights @ np.array(result.covariance)[np.ix_(at, at)] @ weights)
     return float(weights @ np.array([v for v in told if v is not None])), sqrt(max(variance, 0.0))
@@ -105,7 +107,7 @@ def judge_estimate(
     known: tuple[float, float] | None = None,
 ) -> MeasuredClaim:
     """The probability that a claim holds, given an estimate with its standard error."""
-    if value is None or not 0 < error < float("inf"):
+    if value is None or not 0 < error < inf:
         return MeasuredClaim("cannot tell", "", "", probability=0.5)
     if isinstance(claim, OneSided):
         distance = claim.value - value if claim.side == "<" else value - claim.value
