@@ -58,7 +58,10 @@ def test_what_is_learned_is_priced_charged_once_and_fills_the_draft(studio, tmp_
     told = here.ask("POST", f"/api/p/{project}/learn/price", {"epsilon": "1", "delta": "1e-6"})
     assert told["columns"] == ["age", "pay", "region", "note"], "the identifier is left out, and costs nothing"
     assert told["spending"]["sentence"].startswith("Learning 4 columns spends ε = 1 of the ε = 2 granted to 'table'")
-    assert told["advice"].startswith("Noise hides about 3 times more than the same ε and δ would from a grant of both")
+    assert told["hides"].startswith("Noise will hide about 396 rows in each column")
+    assert told["advice"].startswith(
+        "Noise hides about 3 times more than the same ε and δ would from a grant in “ε with δ”"
+    )
     ledger = Ledger(tmp_path / "budget.db")
     assert ledger.show("table").spent == 0, "a price is not a charge"
 
@@ -172,3 +175,26 @@ def test_the_schema_page_learns_and_opens_the_draft(studio, visit, tmp_path):
     page.click("#f-drop")
     page.wait_for_selector("#onward:visible")
     page.wait_for_selector("#learn-box", state="hidden")
+
+
+def test_what_is_left_open_is_not_listed_in_full(studio, visit, tmp_path):
+    """Of sixty columns a list would push the page away; an empty list of jobs says nothing."""
+    names = [f"note_{i}" for i in range(9)]
+    rows = [",".join(f"{name} of {i}" for name in names) for i in range(40)]
+    (tmp_path / "table.csv").write_text("\n".join([",".join(names), *rows]) + "\n")
+    here = studio("--grace", "0")
+    project = here.ask("POST", "/api/projects", {"data": "table.csv"})["project"]
+    fields = [{"name": n, "role": "private"} for n in names]
+    document = {"name": "table", **TERMS, "fields": fields}
+    here.ask("POST", f"/api/p/{project}/schema", {"revision": 1, "document": document})
+    here.ask("POST", "/api/grant", {"name": "table", "currency": "epsilon", "amount": "2"})
+    page = visit()
+    fresh(here, page)
+    page.goto(f"{here.origin}/p/{project}/schema")
+    page.click("#learn-title")
+    page.wait_for_selector("#learn-hides:has-text('next to nothing is learned for it')")
+    assert "about 9,640 rows in each column" in page.inner_text("#learn-hides")
+    page.check("#learn-sure")
+    page.click("#learn-start")
+    page.wait_for_selector("#says:has-text('and 3 more')")
+    assert page.is_hidden("#job-list")

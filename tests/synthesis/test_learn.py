@@ -396,7 +396,9 @@ def test_the_command_asks_for_unit_and_neighbours_and_charges(tmp_path, monkeypa
     assert "--unit row" in str(asked)
     assert "--neighbours add-remove" in str(asked)
     terms = ["--neighbours", "add-remove", "--unit", "row", "--skip", "note"]
-    assert isinstance(run.invoke(app, [*base, *terms]).exception, BudgetError)
+    ungranted = run.invoke(app, [*base, *terms])
+    assert isinstance(ungranted.exception, BudgetError)
+    assert "note: Noise will hide about 964 rows in each column" in ungranted.stderr, "said before anything is paid"
     assert run.invoke(app, ["ledger", "grant", "people", "--rho", "2", "--ledger", "b.db"]).exit_code == 0
     done = run.invoke(app, [*base, *terms, "--json"])
     assert done.exit_code == 0, done.output
@@ -633,6 +635,19 @@ def test_noise_alone_does_not_open_amounts_below_zero():
     assert found.cells.edges[0] == 0
     counts[half - 1] = 150
     assert find_extent(FoundType("age", "integer", missing=False), counts, doubt=100.0).cells.edges[0] < 0
+
+
+def test_cells_that_surely_hold_rows_lend_nothing_to_noise_far_from_them():
+    """Of sixty columns some reached from 0 to millions: noise in one far cell, in one sum with all the rows there are."""
+    counts = np.zeros(64)
+    counts[30:34] = 300
+    counts[[25, 38]] = 80
+    assert CellCounts(np.arange(65.0), counts, 100.0).occupied_range() == (30, 33)
+    spread = np.zeros(64)
+    spread[10:26] = 60
+    assert CellCounts(np.arange(65.0), spread, 100.0).occupied_range() == (10, 25), (
+        "rows of many cells are found together"
+    )
 
 
 def test_the_more_columns_the_fewer_narrow_bins():

@@ -175,7 +175,8 @@ def learn(
     """Learn types, bounds, bins and levels privately, charge the ledger, and write a draft to edit."""
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.sources import source
-    from dipsmith.synthesis.learn import advise_rho, divide_delta, learn_schema, name_of
+    from dipsmith.synthesis.learn import advise_rho, blank_schema, divide_delta, learn_schema, name_of
+    from dipsmith.synthesis.learn_noise import foresee_noise
 
     if neighbours is None or unit is None:
         raise UsageError(
@@ -192,7 +193,10 @@ def learn(
     called, book = name_of(rows, name), Ledger(ledger)
     target = Path(f"{called}.yaml") if out is None else out
     budget, chance = divide_delta(book, called, epsilon, delta)
-    advice = advise_rho(len(set(rows.columns) - set(skip or ())), budget, delta)
+    blank = blank_schema(rows, called, _unit(unit), _relation(neighbours), private, skip or ())
+    warn(foresee_noise(blank, budget))
+    if advice := advise_rho(len(blank.names), budget, delta):
+        warn(f"{advice}: ledger grant {called} --epsilon … --delta …")
     with warnings_as_notes(LostKey):
         found = learn_schema(
             rows,
@@ -215,8 +219,6 @@ def learn(
         "unsaid": list(found.unsaid),
         "request": found.request,
     }
-    if advice:
-        warn(f"{advice}: ledger grant {called} --epsilon … --delta …")
     next_step = f"Learned {target}: look it over, then: {command('schema', 'check', target)}"
     answer(json, facts, str(found), next_step)
 

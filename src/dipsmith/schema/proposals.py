@@ -65,16 +65,19 @@ class CellCounts:
 
     def occupied_range(self) -> tuple[int, int] | None:
         """The first and the last cell that surely hold rows, also by sums of neighbouring cells; None where none does."""
-        found: list[int] = []
+        found, left = np.zeros(len(self.counts), bool), self.counts.copy()
         for width in (2**k for k in range(max(4, len(self.counts).bit_length() - 3))):
             if width > len(self.counts):
                 break
-            sums = np.convolve(self.counts, np.ones(width), "valid")
+            sums = np.convolve(left, np.ones(width), "valid")
             for start in np.flatnonzero(sums > self.doubt * width**0.5):
                 inside = np.arange(start, start + width)
                 # a window that holds rows ends where its cells do: by counts that are a good part of the doubt themselves
-                found += inside[self.counts[inside] > max(self.doubt / 2, sums[start] / width / 2)].tolist()
-        return (min(found), max(found)) if found else None
+                found[inside[left[inside] > max(self.doubt / 2, sums[start] / width / 2)]] = True
+            # rows that are known of lend nothing to cells beside them, which would else be taken for full where noise is high
+            left[found] = 0
+        ends = np.flatnonzero(found)
+        return (int(ends[0]), int(ends[-1])) if len(ends) else None
 
     def trim(self) -> CellCounts:
         """Without the ends that surely hold next to nothing, but for a margin of them where counts are noisy.

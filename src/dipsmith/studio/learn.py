@@ -25,6 +25,7 @@ from dipsmith.studio.schema import report
 from dipsmith.studio.views import Visit
 from dipsmith.studio.workspace import Project, Workspace
 from dipsmith.synthesis.learn import METHOD, advise_rho, blank_schema, divide_delta
+from dipsmith.synthesis.learn_noise import foresee_noise
 
 _OF_A_COLUMN = ("name", "role", "title")
 """What a draft says of a column that stays when its values are learned."""
@@ -36,8 +37,13 @@ def price(visit: Visit) -> Mapping[str, Any]:
     blank = _blank(visit.workspace, visit.project, terms)
     budget, delta = _budget(visit)
     told = spending(account_of(visit.workspace, blank.name), budget, blank, f"Learning {_many(len(blank.names))}")
-    advice = advise_rho(len(blank.names), budget, delta)
-    return {"spending": told, "columns": list(blank.names), "advice": f"{advice}." if advice else ""}
+    advice = advise_rho(len(blank.names), budget, delta).partition(" would from")[0]
+    return {
+        "spending": told,
+        "columns": list(blank.names),
+        "hides": f"{foresee_noise(blank, budget)}.",
+        "advice": f"{advice} would from a grant in “ε with δ” on the Ledger page." if advice else "",
+    }
 
 
 def begin(visit: Visit) -> Mapping[str, Any]:

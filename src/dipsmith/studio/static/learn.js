@@ -6,6 +6,7 @@ export function learn(project, page) {
   const address = `/api/p/${project}/learn`;
   const amounts = () => ({ epsilon: el('learn-epsilon').value.trim(), delta: el('learn-delta').value.trim() });
   const box = el('learn-box').querySelector('details');
+  const some = (names) => (names.length > 6 ? `${names.slice(0, 6).join(', ')}, and ${names.length - 6} more` : names.join(', '));
   const newRequest = () => [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
   let jobs = [], allowed = false, timer = null, typing = null, request = newRequest(), asked = 0;
 
@@ -16,10 +17,11 @@ export function learn(project, page) {
     el('learn-says').textContent = '';
     try {
       await page.save();
-      const { spending, advice } = await ask('POST', `${address}/price`, amounts());
+      const { spending, hides, advice } = await ask('POST', `${address}/price`, amounts());
       if (mine !== asked) return;
       allowed = spending.allowed;
       el('learn-sentence').textContent = spending.sentence;
+      el('learn-hides').textContent = hides;
       el('learn-advice').textContent = advice;
       el('learn-sentence').classList.toggle('error', !allowed);
       el('learn-grant').hidden = allowed;
@@ -27,6 +29,7 @@ export function learn(project, page) {
       if (mine !== asked) return;
       allowed = false;
       el('learn-sentence').textContent = '';
+      el('learn-hides').textContent = '';
       el('learn-advice').textContent = '';
       el('learn-grant').hidden = true;
       el('learn-says').textContent = `${error.message.replace(/^./, (c) => c.toUpperCase())}.`;
@@ -39,17 +42,17 @@ export function learn(project, page) {
     jobs = jobs.filter((other) => other.id !== job.id);
     box.open = false;
     page.open(found, found.unsaid.length
-      ? `Learned. Left to you, because too few rows share a value or no δ was given: ${found.unsaid.join(', ')}.`
+      ? `Learned. Left to you, because too few rows share a value or no δ was given: ${some(found.unsaid)}.`
       : 'Learned: every column has its values. Look them over before you go on.');
   }
 
   async function show() {
     const done = jobs.find((job) => job.status === 'finished');
     draw(el('job-list'), jobs.filter((job) => job !== done), () => '', watch);
-    el('job-list').hidden = !jobs.length;
     clearTimeout(timer);
     if (jobs.some(going)) timer = setTimeout(watch, 300);
     if (done) try { await take(done); } catch (error) { el('learn-says').textContent = `${error.message}.`; box.open = true; }
+    el('job-list').hidden = !jobs.length;
     ready();
     page.show();
   }
