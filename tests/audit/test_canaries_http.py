@@ -227,6 +227,8 @@ def test_no_canary_in_any_answer(listening, capfd):
     while (found := listener.send("GET", f"/api/p/{project}/check").json())["jobs"][0]["status"] != "finished":
         assert time.monotonic() < end, found
         time.sleep(0.3)
+    book = listener.send("PUT", f"/api/upload/{project}/dictionary/book.csv", content=b"name,label\nage,Age in years\n")
+    assert book.status_code == 200
     learn_columns(listener)
     listener.send("GET", f"/api/p/{project}/release/{job}/report")
     listener.send("POST", f"/api/p/{project}/release/{job}/verify", json={})

@@ -9,6 +9,7 @@ import pytest
 from dipsmith.report import canvas, figures
 from dipsmith.report.farthest import Farthest
 from dipsmith.report.figures import Against, ChartLine, Distribution, Trend
+from dipsmith.report.histograms import Overlay, overlays
 
 
 def rng():
@@ -163,6 +164,15 @@ def test_a_label_is_not_mathematics():
 def test_long_labels_are_cut():
     svg = figures.bars(["x" * 200], np.array([1.0]), [ChartLine("s", np.array([1.0]))], "share")
     assert "x" * 60 not in svg
+
+
+def test_names_of_levels_and_ranges_are_whole():
+    """Of three in a row too; a range that ends in dots is none."""
+    levels = ["200000-499999", "500000-1999999", "Married-civ-spouse"]
+    shares = np.array([0.5, 0.3, 0.2])
+    panels = [Overlay(f"c{i}", "", levels, shares, (shares,), ordered=True) for i in range(3)]
+    drawn = overlays(panels, ["synthetic"])
+    assert all(drawn.count(level) == 3 for level in levels)
 
 
 def test_many_positions_get_as_many_labels_as_fit():

@@ -99,6 +99,14 @@ def test_the_page_opens_with_guarantee_and_limits(release):
     assert "rare groups are served worst" in lead[2]
 
 
+def test_rows_of_labels_are_not_said_to_be_nobody(release):
+    """Under `label` every row has the public columns of somebody."""
+    assert release.report_page().lead[2].endswith("No row is a person.")
+    labels = synthesize(staff(), ds.LogLinear(["sex"]), schema("label")).report_page().lead[2]
+    assert "No row is a person" not in labels
+    assert labels.endswith("Rows stand for somebody: public columns are as they are, only private ones were drawn.")
+
+
 def test_tables_that_are_mostly_noise_are_not_called_kept():
     """Of 12 rows at ε = 1 the noise on six cells moves more than half; of 1,500 it does not."""
     few, many = (synthesize(staff(n)).report_page().lead[1] for n in (12, 1500))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dipsmith.schema import Attribute, Categories, Schema, Unit
 from dipsmith.schema.bins import by_width
+from dipsmith.schema.show import describe
 
 SCHEMA = Schema.from_dict(
     {
@@ -44,6 +45,13 @@ def test_terminal() -> None:
         "never: age below 27 and job x",
         "provenance: data-derived (the domain was read from the rows; releases say so)",
     ]
+
+
+def test_moments_are_shown_as_people_write_them() -> None:
+    days = by_width("datetime", 0.0, 86_400e6 * 2 - 1, 1)
+    assert describe(Attribute("t", "datetime", days)) == "1970-01-01 to 1970-01-02 in 2 bins, clipped"
+    hours = by_width("datetime", 3_600e6, 3 * 3_600e6, 1)
+    assert describe(Attribute("t", "datetime", hours)).startswith("1970-01-01 01:00:00 to 1970-01-01 03:00:00 in 1 bin")
 
 
 def test_notebook_escapes_everything() -> None:

@@ -1,5 +1,7 @@
 """χ² conclusions beside the constant answers, Cramér's V, and Karr's overlap."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,8 +10,18 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
 from dipsmith.schema import Codes
-from dipsmith.utility.association import associations, chi_squared, consistency, p_table, spearman
+from dipsmith.utility.association import (
+    Associations,
+    PairTest,
+    associations,
+    chi_squared,
+    consistency,
+    count_in_words,
+    p_table,
+    spearman,
+)
 from dipsmith.utility.crosstabs import Crosstabs
+from dipsmith.utility.findings import Findings
 from dipsmith.utility.pair import Pair
 from dipsmith.utility.regression import Coefficient, overlap, width_ratio
 
@@ -60,6 +72,27 @@ def test_rank_correlation_is_spearmans():
     a, b = rng.integers(0, 5, 30), rng.random(30)
     assert spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
     assert np.isnan(spearman([1, 1, 1], [1, 2, 3]))
+
+
+def test_all_pairs_of_sixty_columns_are_tested(small, monkeypatch):
+    """What a verdict names as lost is the worst of all pairs, and it says where they are not all."""
+    columns = small.lists([2] * 60)
+    crosstabs = Crosstabs(
+        Pair(small.uniform(columns, 20, np.random.default_rng(0)), small.uniform(columns, 20, np.random.default_rng(1)))
+    )
+    assert len(crosstabs.ways(2)) == 60 * 59 / 2
+    given = tuple(columns.names[:10])
+    for most, words in ((2000, "1,725 pairs"), (700, "700 pairs that were tested, out of 1,725")):
+        monkeypatch.setattr("dipsmith.utility.crosstabs.MOST_PAIRS", most)
+        tests = [
+            PairTest(names, (0, 0), (1, 1), (1, 1), (0, 0))
+            for names in combinations(columns.names, 2)
+            if not set(names) <= set(given)
+        ]
+        found = Findings(
+            "r", None, (20, 20), given, tuple(columns.names[10:]), {"associations": Associations(tuple(tests[:most]))}
+        )
+        assert count_in_words(found) == words
 
 
 def test_a_column_without_variation_has_no_association():

@@ -112,7 +112,7 @@ def _draw_rows(axis: Any, labels: Sequence[str], sides: Sequence[Floats], *, pub
     for i, side in enumerate(made):
         look = _outline_style(i, len(made))
         axis.barh(at, side, 0.74, facecolor="none", edgecolor=look.pop("color"), **look)
-    axis.set_yticks(at, shorten_all(labels, 12))
+    axis.set_yticks(at, shorten_all(labels, 18), fontsize=7.5)
     axis.tick_params(axis="y", length=0)
     axis.set_ylim(max(len(labels), 3) - 0.4, -0.6)
     end = scale_end(sides)

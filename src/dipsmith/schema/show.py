@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ def describe(attribute: Attribute) -> str:
     """
     domain = attribute.domain
     if isinstance(domain, Bins):
-        words = f"{show(domain.scale, domain.minimum)} to {show(domain.scale, domain.maximum)}"
+        words = f"{_end(domain, domain.minimum)} to {_end(domain, domain.maximum)}"
         ones = domain.whole and len(domain.labels) == domain.maximum - domain.minimum + 1
         beyond = {"none": "clipped", "both": "open at both ends"}.get(domain.open, f"open {_SIDES.get(domain.open)}")
         parts = [words + ("" if ones else f" in {len(domain.labels)} bin{'s' * (len(domain.labels) > 1)}"), beyond]
@@ -43,6 +44,12 @@ def describe(attribute: Attribute) -> str:
         elif not domain.missing:
             parts.append("other rows dropped")
     return ", ".join([*parts, "or missing"] if domain.missing else parts)
+
+
+def _end(domain: Bins, value: float) -> str:
+    """A bound; of moments the day alone where they begin or end with it."""
+    words = show(domain.scale, value).replace("T", " ") if domain.scale == "datetime" else show(domain.scale, value)
+    return re.sub(r" (00:00:00|23:59:59(\.9+)?)$", "", words)
 
 
 def _shorten(labels: tuple[str, ...]) -> str:

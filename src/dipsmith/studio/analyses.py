@@ -15,6 +15,7 @@ from dipsmith.planning.analysis_plan import AnalysisPlan
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.studio.wording import in_steward_words
 from dipsmith.studio.workspace import Project, Workspace
 from dipsmith.synthesis.planned import forecast_labels
 
@@ -47,7 +48,7 @@ def forecast_facts(found: AnalysisPlan, budget: Budget) -> dict[str, Any]:
     return {
         **found.to_dict(),
         "cost": float(budget.exact) * found.share,
-        "hopeless": list(found.hopeless),
+        "hopeless": [in_steward_words(words) for words in found.hopeless],
         "enough": None if found.enough is None else str(found.enough),
         "beyond": found.beyond_reach,
     }

@@ -13,6 +13,7 @@ from starlette.staticfiles import StaticFiles
 from dipsmith.studio import (
     check,
     compare,
+    dictionaries,
     explorer,
     learn,
     ledger,
@@ -101,6 +102,7 @@ def routes() -> list[BaseRoute]:
     return [
         Mount("/static", static, name="static"),
         Route("/api/upload/{name}", projects.upload, methods=["PUT"]),
+        Route("/api/upload/{project}/dictionary/{name}", dictionaries.upload, methods=["PUT"]),
         *(Route(path, endpoint(view), methods=[method]) for method, path, view in ADDRESSES),
     ]
 

@@ -24,7 +24,7 @@ from dipsmith.report.histograms import Overlay
 from dipsmith.schema import Attribute, Schema
 from dipsmith.studio.overlay import histogram, percent, picture, points
 from dipsmith.studio.workspace import write_json, write_whole
-from dipsmith.utility.association import LOST, chi_squared, in_words, lost_most
+from dipsmith.utility.association import LOST, chi_squared, count_in_words, in_words, lost_most
 from dipsmith.utility.columns import MOST_GROUPS, histograms_within
 from dipsmith.utility.comparison import NOTICEABLE, Comparison
 from dipsmith.utility.crosstabs import Crosstab
@@ -149,25 +149,26 @@ def _verdict_on_members(columns: list[dict[str, Any]], release: int, before: str
         return [f"{before}All {len(columns)} columns of members are about as close as chance."] if columns else []
     named = "; ".join(f"{name} (TVD {tvd:.3f}, by chance {floor:.3f})" for tvd, floor, name in off[:MOST_NAMED])
     rest = f"; and {len(off) - MOST_NAMED} more" if len(off) > MOST_NAMED else ""
-    return [f"{before}Of members, {len(off)} of {len(columns)} columns are farther off than chance: {named}{rest}."]
+    are = "is" if len(off) == 1 else "are"
+    return [f"{before}Of members, {len(off)} of {len(columns)} columns {are} farther off than chance: {named}{rest}."]
 
 
 def verdict(found: Findings, before: str = "") -> list[str]:
     """What was lost, and what was kept, in plain sentences that name the columns."""
     lost = lost_most(found["associations"])
-    pairs = len(found["associations"].pairs)
+    pairs = count_in_words(found)
     if lost:
         rest = f", and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
         named = "; ".join(in_words(pair) for pair in lost[:MOST_NAMED])
-        told = f"{before}Lost or weakened: {named}{rest}, of {pairs:,} pairs."
+        told = f"{before}Lost or weakened: {named}{rest}, of {pairs}."
     else:
-        told = f"{before}No association of {pairs:,} pairs fell by more than {LOST:g} of its V."
+        told = f"{before}No association of {pairs} fell by more than {LOST:g} of its V."
     made = [h for h in found["columns"] if not h.given]
     off = [h for h in made if h.tvd > NOTICEABLE * h.floor]
     if off:
         named = "; ".join(f"{h.name} (TVD {h.tvd:.3f}, by chance {h.floor:.3f})" for h in off[:MOST_NAMED])
         rest = f"; and {len(off) - MOST_NAMED} more" if len(off) > MOST_NAMED else ""
-        columns = f"{len(off)} of {len(made)} columns are farther off than chance: {named}{rest}."
+        columns = f"{len(off)} of {len(made)} columns {'is' if len(off) == 1 else 'are'} farther off than chance: {named}{rest}."
     else:
         all_of_them = "Both" if len(made) == 2 else f"All {len(made)}"
         columns = f"{all_of_them} synthesised columns are about as close as two samples are."

@@ -38,27 +38,25 @@ LEAST_FREE = 256 << 20
 def show(visit: Visit) -> Screen:
     """The page: what the studio does in three steps, one way to begin, and the projects so far."""
     workspace = visit.workspace
-    projects = workspace.projects()
+    projects, files = workspace.projects(), workspace.data_files()
+    commands = {file: command("schema", "init", Path(file or "FILE")) for file in ("", *files)}
     main = {s.name: s for s in accounts(workspace)}
     values = {
         "project": None,
         "step": "projects",
         "recent": [_recent(p, main, workspace) for p in projects[:RECENT]],
         "earlier": [p.id for p in projects[RECENT:]],
-        "files": workspace.data_files(),
+        "files": files,
         "folder": str(workspace.folder),
         "ledger": workspace.ledger_name,
         "ledger_exists": workspace.ledger_file.exists(),
         "unbegun": sorted(set(main) - {p.name for p in projects}),
-        "command": _command(workspace),
+        "commands": commands,
+        "command": command("ledger", "show", "--ledger", Path(workspace.ledger_name))
+        if workspace.ledger_file.exists()
+        else commands[next(iter(files), "")],
     }
     return Screen("projects.html", values)
-
-
-def _command(workspace: Workspace) -> str:
-    if workspace.ledger_file.exists():
-        return command("ledger", "show", "--ledger", Path(workspace.ledger_name))
-    return command("schema", "init", Path(next(iter(workspace.data_files()), "FILE")))
 
 
 def _recent(project: Project, main: Mapping[str, Statement], workspace: Workspace) -> dict[str, Any]:
@@ -95,7 +93,7 @@ async def upload(request: Request) -> Response:
             raise OutputError(f"'{name}' was uploaded before; choose it below, or rename the new file")
         part = folder / f".{secrets.token_hex(8)}.partial"
         try:
-            await _stream(request, part, workspace.most_upload)
+            await stream(request, part, workspace.most_upload)
             part.rename(target)
             await run_in_threadpool(_require_header, target)
         finally:
@@ -116,7 +114,8 @@ def _require_header(file: Path) -> None:
         raise
 
 
-async def _stream(request: Request, part: Path, most: int) -> None:
+async def stream(request: Request, part: Path, most: int) -> None:
+    """Write what is sent into a new file, within limits."""
     seen, handle = 0, os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
         async for chunk in request.stream():

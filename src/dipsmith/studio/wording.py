@@ -36,3 +36,21 @@ def in_page_words(said: str) -> str:
     for words, instead in _WORDS:
         text = re.sub(rf"^(?:{words})" if not words.startswith(("add", "bins")) else words, instead, text)
     return said[:start] + text
+
+
+def in_steward_words(said: str) -> str:
+    """What an analyst is to ask the steward for, said to the steward, who reads it here.
+
+    >>> in_steward_words("pay may lie beyond; ask the steward to state the bounds of pay (minimum and maximum, without open)")
+    'pay may lie beyond; state the bounds of pay on the Schema page, and that no rows lie beyond them'
+    >>> in_steward_words("it may be off; ask the steward for finer bins of pay")
+    'it may be off; on the Schema page choose finer bins of pay'
+    >>> in_steward_words("noise hides them; ask the steward for a larger budget, or for coarser labels")
+    'noise hides them; choose a larger budget, or coarser labels'
+    """
+    said = said.replace(
+        " (minimum and maximum, without open)", " on the Schema page, and that no rows lie beyond them"
+    ).replace("ask the steward for finer bins", "on the Schema page choose finer bins")
+    return (
+        said.replace("ask the steward to ", "").replace("ask the steward for ", "choose ").replace(", or for ", ", or ")
+    )

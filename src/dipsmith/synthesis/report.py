@@ -24,7 +24,7 @@ from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, T
 from dipsmith.report.explorer import LINK
 from dipsmith.schema import Attribute, Codes, Marginal, Schema
 from dipsmith.synthesis.panel_facts import PanelFacts, career_blocks
-from dipsmith.synthesis.report_sections import household_blocks, suggested_formula, support_blocks
+from dipsmith.synthesis.report_sections import household_blocks, suggested_formula, support_blocks, who_is_in_rows
 from dipsmith.synthesis.settings_in_words import settings_in_words
 from dipsmith.synthesis.spent import Z95, TableNoise, column_noise, least_visible_count, table_noise
 from dipsmith.synthesis.trees import tree_blocks
@@ -125,7 +125,7 @@ def _lead(release: Release, tables: list[TableNoise]) -> tuple[str, ...]:
         f"{card.rows:,} synthetic rows by {card.method}, released under differential privacy: {card.guarantee}. {card.meaning}",
         f"Kept, up to known noise: {kept}.{mostly}",
         f"Not kept: whatever is beyond these tables and the model that joins them, and {small}, whose counts the noise "
-        "drowns; rare groups are served worst. No row is a person.",
+        f"drowns; rare groups are served worst. {who_is_in_rows(release)}",
     )
 
 

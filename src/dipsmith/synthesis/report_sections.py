@@ -35,6 +35,13 @@ MOST_LISTED, MOST_FOUND = 200, 2000
 """Pairs that are listed, and of how many each can be looked for."""
 
 
+def who_is_in_rows(release: Release) -> str:
+    """Whether rows are people: under `label` each is somebody's, but for what was drawn."""
+    if release.card.neighbours != "label":
+        return "No row is a person."
+    return "Rows stand for somebody: public columns are as they are, only private ones were drawn."
+
+
 def support_blocks(release: Release) -> tuple[Block, ...]:
     """Map and list; one sentence where nothing is known."""
     if not release.measurements:
@@ -53,15 +60,16 @@ def support_blocks(release: Release) -> tuple[Block, ...]:
     tally = ", ".join(f"{counts[level]} {level}" for level in LEVELS)
     left = len(index.names) - len(names)
     worst = "; ".join(f"{s.asked} ({s.level})" for s in pairs[:3])
+    of = "" if release.schema.members is None else f" of {release.schema.name}"
     figure = Figure(
-        title=f"Which pairs of columns this release can speak about: {tally}",
+        title=f"Which pairs of columns{of} this release can speak about: {tally}",
         svg=support_map(names, lambda a, b: shades[frozenset((a, b))]),
-        caption=f"Every pair of columns, each column by itself on the diagonal; {n} rows, {price}. Measured: a noisy table holds the "
+        caption=f"Every pair of columns{of}, each column by itself on the diagonal; {n} rows, {price}. Measured: a noisy table holds the "
         "pair. Carried: tables and the model imply it. Not carried: the rows relate the two by way of other columns, if at all; "
         "do not interpret what they show."
         + (" Public: released as they stand." if index.public else "")
         + (f" {left} more columns are in the list only." if left > 0 else ""),
-        alternative=f"A triangle of all pairs of columns. {tally}. The worst first: {worst}.",
+        alternative=f"A triangle of all pairs of columns{of}. {tally}. The worst first: {worst}.",
         searched=index.names,
     )
     # Where the map has every column, its empty squares need no line each, but can be looked for.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import sqrt
+from math import comb, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,6 +150,16 @@ def lost_most(found: Associations) -> list[PairTest]:
     return sorted(fell, key=lambda a: a.v[1] - a.v[0])
 
 
+def count_in_words(found: Findings, all_of_them: str = "") -> str:
+    """How many pairs were tested, and how many there are where that is not all of them."""
+    tested = len(found["associations"].pairs)
+    columns, given = len(found.given) + len(found.changed), len(found.given)
+    possible = comb(columns, 2) - comb(given, 2)
+    if tested < possible:
+        return f"{tested:,} pairs that were tested, out of {possible:,}"
+    return all_of_them or f"{tested:,} pairs"
+
+
 def in_words(pair: PairTest) -> str:
     """A pair and what became of it.
 
@@ -170,11 +180,10 @@ def _consistency(both: SideBySide) -> list[Consistency]:
 
 
 def _blocks(found: Sequence[Findings]) -> list[Block]:
-    pairs = len(found[0]["associations"].pairs)
-    if not pairs:
+    if not found[0]["associations"].pairs:
         return []
     agree = table(
-        "χ² tests of all pairs of columns: how often both tables conclude the same",
+        f"χ² tests of {count_in_words(found[0], 'all pairs of columns')}: how often both tables conclude the same",
         ("level", "agree", "“nothing is significant”", "“everything is significant”", "Cohen's κ"),
         found,
         lambda f: [(f"{c.level:.0%}", c.agreement, c.nothing, c.everything, c.kappa) for c in f["agreement"]],
@@ -189,7 +198,7 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
         rows = [(name, *row) for name, row in zip(CLASSES, counts, strict=True)]
         blocks.append(Table.of(title, ("authentic p", *CLASSES), rows))
     ranks = [(f"{f.name}: " if several else "") + decimal(f["associations"].rank_correlation, 3) for f in found]
-    blocks.append(f"Rank correlation of Cramér's V over {pairs:,} pairs: {'; '.join(ranks)}.")
+    blocks.append(f"Rank correlation of Cramér's V over {count_in_words(found[0])}: {'; '.join(ranks)}.")
     changed = table(
         "Associations that changed most",
         ("columns", "authentic V", "synthetic V", "difference"),

@@ -34,8 +34,9 @@ from dipsmith.counting.tally import count, count_sparse
 from dipsmith.schema import Codes, Marginal
 from dipsmith.utility.pair import Pair, group_of
 
-MOST_TABLES = 600
-"""With more k-way tables than this a random choice of them is compared; the report says so."""
+MOST_TABLES, MOST_PAIRS = 600, 2000
+"""With more k-way tables, or pairs, than this a random choice of them is compared; the report says so. All pairs of 60 columns
+are: what a verdict names as lost has to be what was lost."""
 DENSE_CELLS = 1 << 21
 """Larger tables are held by their occupied cells."""
 AT_ONCE = 1 << 23
@@ -116,16 +117,17 @@ class Crosstabs:
     _exchange: dict[tuple[str, ...], Floats] = field(default_factory=dict, repr=False)
 
     def ways(self, k: int) -> list[tuple[str, ...]]:
-        """The k-way tables to compare: those with a synthesised column, at most `MOST_TABLES` of them."""
+        """The k-way tables to compare: those with a synthesised column, at most `MOST_TABLES` of them, or `MOST_PAIRS`."""
+        most = MOST_PAIRS if k == 2 else MOST_TABLES
         names, rng = self.pair.names, np.random.default_rng(self.seed)
         index: Iterable[Sequence[int]] = combinations(range(len(names)), k)
         if comb(len(names), k) > 1 << 16:
-            draws = (rng.choice(len(names), k, replace=False).tolist() for _ in range(4 * MOST_TABLES))
+            draws = (rng.choice(len(names), k, replace=False).tolist() for _ in range(4 * most))
             index = sorted({tuple(sorted(draw)) for draw in draws})
         tables = [tuple(names[i] for i in table) for table in index]
         found = [table for table in tables if set(self.pair.changed) & set(table)]
-        if len(found) > MOST_TABLES:
-            chosen = np.random.default_rng(self.seed).choice(len(found), MOST_TABLES, replace=False)
+        if len(found) > most:
+            chosen = np.random.default_rng(self.seed).choice(len(found), most, replace=False)
             found = [found[i] for i in np.sort(chosen)]
         return found
 

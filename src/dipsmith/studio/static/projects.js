@@ -1,5 +1,13 @@
 import { ask, complain, el, node, upload } from './page.js';
 
+// With a ledger the command shows how accounts stand; before there is one, it begins with the file that is chosen.
+if (el('command').textContent.startsWith('dipsmith schema init')) {
+  el('new').addEventListener('change', () => {
+    const chosen = el('file').files.length ? el('data').options[0] : el('data').selectedOptions[0];
+    el('command').textContent = chosen.dataset.command;
+  });
+}
+
 el('new').addEventListener('submit', async (event) => {
   event.preventDefault();
   el('new-says').textContent = '';

@@ -16,7 +16,7 @@ function show(found) {
   if (told) el('title').textContent = TITLES[told.status];
   if (mine) {
     el('sentence').textContent = `${found.left} is left of what was granted. For another run, reload this page.`;
-    el('go').hidden = true;
+    for (const id of ['go', 'unchecked']) if (el(id)) el(id).hidden = true;
   }
   clearTimeout(timer);
   if (found.jobs.some(going)) timer = setTimeout(watch, 400);

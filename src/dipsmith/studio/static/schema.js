@@ -1,6 +1,7 @@
 import { ask, complain, el, node, number, redraw, say, state } from './page.js';
 import { readBins, showBins, showProposal, takeProposal } from './bins.js';
 import { chooseHouseholds, leaveHouseholds, showHouseholds } from './households.js';
+import { imports } from './imported.js';
 import { learn } from './learn.js';
 import { rules } from './rules.js';
 import { KEYS, readSpelling, showSpelling } from './spelling.js';
@@ -368,17 +369,7 @@ document.querySelector('.terms').addEventListener('change', (event) => {
   changed(false);
 });
 
-el('yaml-file').addEventListener('change', async () => {
-  const file = el('yaml-file').files[0];
-  if (!file) return;
-  try {
-    const found = await ask('POST', `/api/p/${held.project}/schema/import`, { text: await file.text() });
-    reopen(found);
-    await save();
-    const { foreign } = found;
-    say(`Read ${many(draft.fields.length)} from ${file.name}.${foreign.length ? ` Not in the table's header: ${foreign.join(', ')}; leave ${foreign.length === 1 ? 'it' : 'them'} out, or rename.` : ''}`);
-  } catch (error) { complain(error); }
-});
+imports(held.project, { open: (found) => { ({ report } = found); reopen(found); }, save });
 
 function reopen(found) {
   draft = found.document;
