@@ -97,9 +97,9 @@ arithmetic = st.recursive(st.one_of(plain, plain, numbers), larger, max_leaves=5
 signs = st.sampled_from(("<", "<=", ">", ">=", "==", "!="))
 compared = st.one_of(
     st.tuples(plain, signs, arithmetic).map(" ".join),
-    st.tuples(st.sampled_from(LABELS), st.sampled_from(("==", "!=")), st.sampled_from([f"'{label}'" for label in COMPARED])).map(
-        " ".join
-    ),
+    st.tuples(
+        st.sampled_from(LABELS), st.sampled_from(("==", "!=")), st.sampled_from([f"'{label}'" for label in COMPARED])
+    ).map(" ".join),
 )
 truths = st.one_of(compared, st.tuples(compared, compared).map(lambda p: f"({p[0]}) & ({p[1]})"))
 # A number by itself is no factor of a row: formulaic takes I(2) for one.
