@@ -23,6 +23,7 @@ from studies.coverage import (
     independence,
     lines,
     methods,
+    methods_page,
     personnel,
     rules,
     several_sets,
@@ -32,7 +33,7 @@ from studies.coverage import (
 from studies.coverage.lines import Line
 from studies.coverage.page import page
 
-PAGE = Path("docs/studies/coverage.md")
+PAGE, FIGURE = Path("docs/studies/coverage.md"), Path("docs/images/coverage.svg")
 PARTS = ("methods", "fresh", "formulas", "personnel", "large", "rules", "path", "sets", "independence")
 
 Step = Callable[[], bool]
@@ -151,6 +152,8 @@ def main() -> None:
     if waiting:
         print("out of time; run again for the rest")
     chosen.page.write_text(page(), "utf-8")
+    if tallies := tally.read():
+        FIGURE.write_text(methods_page.draw(tallies), "utf-8")
 
 
 if __name__ == "__main__":

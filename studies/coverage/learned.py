@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-from studies.coverage.methods_page import share
+from studies.coverage.cell import share
 from studies.coverage.tally import wilson
 
 import dipsmith as ds

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from studies.coverage import figure
+from studies.coverage.cell import Cell, share
 from studies.coverage.methods import (
     AUTHENTIC,
     EPSILONS,
@@ -20,7 +21,7 @@ from studies.coverage.methods import (
     RUNS,
     WHOLE,
 )
-from studies.coverage.tally import REFUSED, Tally, wilson
+from studies.coverage.tally import Tally
 
 ASKED = {
     "mean": "The mean of a score, `y ~ 1`; under `label`, where only the sex is private, the difference of means `y ~ s`.",
@@ -40,59 +41,11 @@ counted together, and a Monte-Carlo interval counts runs, not slopes. *Refused*:
 refused in some runs, the cell says in how many it answered. There are {wanted} runs of a kind of release, and more, up to {more}, as long as a cell lies below the nominal share by more than chance leaves to one cell of 40 (runs end as soon as none does, and all are counted together: shares of such cells are not free of that choice); the last column says how many. All were run on 19 November 2026. `LogLinear` labels rows and makes none, so that it stands under `label` alone.
 
 {verdict}
+
+![{alternative}](../images/coverage.svg)
+
+Every cell that was answered, lowest first; whiskers are Monte-Carlo intervals, the band is .93 to .97. Grey cells have fewer than {few} answers.
 """
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One question to one kind of release, all slopes together."""
-
-    name: str
-    answered: int
-    refused: int
-    held: float
-    relative: float
-
-    @classmethod
-    def of(cls, name: str, tallies: Sequence[Tally]) -> Cell:
-        """From the tallies of its coefficients."""
-        told = [t for t in tallies if t.coefficient != REFUSED]
-        intervals = sum(t.intervals for t in told)
-        return cls(
-            name,
-            max((t.intervals for t in told), default=0),
-            sum(t.runs for t in tallies if t.coefficient == REFUSED),
-            sum(t.held for t in told) / intervals if intervals else float("nan"),
-            sum(t.relative for t in told) / intervals if intervals else float("nan"),
-        )
-
-    @property
-    def runs(self) -> int:
-        """Releases."""
-        return self.answered + self.refused
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Of the share, by runs."""
-        return wilson(self.held * self.answered, self.answered)
-
-    def __str__(self) -> str:
-        if not self.runs:
-            return ""
-        if not self.answered:
-            return "refused"
-        low, high = self.interval
-        some = f", {self.answered} of {self.runs} answered" if self.refused else ""
-        return f"{share(self.held)} ({share(low)}–{share(high)}) ×{self.relative:.1f}{some}"
-
-
-def share(value: float) -> str:
-    """A share in three digits.
-
-    >>> share(0.95), share(1.0)
-    ('.950', '1')
-    """
-    return f"{value:.3f}".removeprefix("0") if round(value, 3) < 1 else "1"
 
 
 def kinds() -> list[tuple[str, str, bool]]:
@@ -102,21 +55,34 @@ def kinds() -> list[tuple[str, str, bool]]:
     return [*found, *((m, "label", p) for p in (False, True) for m in LABELLERS)]
 
 
-def cells(tallies: Sequence[Tally]) -> list[Cell]:
-    """All cells that were run."""
+def cells(tallies: Sequence[Tally], asked: Sequence[str] = tuple(ASKED)) -> list[Cell]:
+    """All cells of some questions that were run."""
     return [
-        Cell.of(f"{_named(kind)}, ε = {e}, {q.name}", some)
-        for q in WHOLE
+        Cell.of(f"{_named(kind)}, ε = {e}, {question}", some)
+        for question in asked
         for kind in kinds()
         for e in EPSILONS
-        if (some := _of(tallies, kind, e, q.name))
+        if (some := _of(tallies, kind, e, question))
     ]
+
+
+def draw(tallies: Sequence[Tally]) -> str:
+    """The figure of all cells."""
+    return figure.draw([(question, cells(tallies, [question])) for question in ASKED])
 
 
 def tell(tallies: Sequence[Tally]) -> str:
     """The section of the page."""
-    found = cells(tallies)
-    parts = [TEXT.format(rows=ROWS, replicates=REPLICATES, wanted=RUNS, more=MORE_RUNS, verdict=verdict(found))]
+    text = TEXT.format(
+        rows=ROWS,
+        replicates=REPLICATES,
+        wanted=RUNS,
+        more=MORE_RUNS,
+        verdict=verdict(cells(tallies)),
+        alternative=figure.ALTERNATIVE,
+        few=figure.FEW,
+    )
+    parts = [text]
     for question in WHOLE:
         heads = " | ".join(f"ε = {e}" for e in EPSILONS)
         shown = [f"| release | {heads} | runs |", "|---" * (2 + len(EPSILONS)) + "|"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from studies.coverage import adult, formulas, learned, lines, methods_page, personnel, tally
+from studies.coverage.cell import share
 from studies.coverage.independence import KINDS as TESTS
 from studies.coverage.lines import Line
-from studies.coverage.methods_page import share
 from studies.coverage.rules import AWARE, REFUSED, SEEN, SETS, SPLIT
 from studies.coverage.several_sets import KINDS as SEVERAL
 from studies.coverage.tally import wilson

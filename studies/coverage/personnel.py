@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from studies.coverage.methods_page import share
+from studies.coverage.cell import share
 from studies.coverage.people import FIRST
 from studies.coverage.tally import wilson
 
